@@ -1,0 +1,47 @@
+"""What `lanes` needs from outside; `gateway` brings it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+#: One server-sent event: the `event:` line, if there was one, and the joined data.
+Event = tuple[str | None, bytes]
+
+
+class Stream(Protocol):
+    """The body of one upstream answer, on its way."""
+
+    async def relay(self, sink: Callable[[list[Event]], None]) -> None:
+        """Call `sink` with the events of each network read, until the body ends or `release`.
+
+        Raises UpstreamFault when the body breaks off or is silent for too long.
+        """
+
+    def pause(self) -> None:
+        """Read no more until `resume`; the backend feels it. Idempotent."""
+
+    def resume(self) -> None:
+        """Read on. Idempotent."""
+
+    def release(self) -> None:
+        """Want nothing more: `relay` returns; the connection is kept if the body ends at once."""
+
+    def close(self) -> None:
+        """Cancel: close the connection now, so that the backend stops generating. Idempotent."""
+
+
+class Upstream(Protocol):
+    """One backend."""
+
+    async def open(
+        self, body: Mapping[str, Any], items: Sequence[bytes], headers: Mapping[str, str]
+    ) -> Stream:
+        """Send one request and wait for the head of its answer.
+
+        `body` is the client's, `items` the whole effective input as JSON bytes, `headers` the
+        client's allowed ones. Retries while nothing was relayed. Raises UpstreamFault, or
+        ClientFault where the dialect cannot say it.
+        """

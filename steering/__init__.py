@@ -1,0 +1,1 @@
+"""Input that waits for a response. Knows no lanes."""
