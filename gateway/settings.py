@@ -1,0 +1,166 @@
+"""What can be set: one field = one flag = one MULTILANE_* variable = one row in README.
+
+`Settings(...)` looks at nothing but its arguments; `gateway.sources.load` reads flags, environment
+and file. `python -m gateway.settings` prints README's table.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, model_validator
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from gateway.values import (
+    SIZE,
+    UNITS,
+    BaseUrl,
+    Count,
+    Dialect,
+    Host,
+    Integer,
+    Key,
+    Keys,
+    Origins,
+    Seconds,
+    Size,
+    Text,
+    is_loopback,
+)
+
+PREFIX: Final = "MULTILANE_"
+
+
+class Settings(BaseSettings):
+    """Every setting of `multilane serve`; frozen, checked, and silent about secrets."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="forbid",
+        validate_default=False,
+        env_prefix=PREFIX,
+        hide_input_in_errors=True,
+    )
+
+    host: Host = Field(
+        "127.0.0.1", description="Address to listen on; beyond loopback it needs keys."
+    )
+    port: Integer = Field(
+        8080, ge=0, le=65535, description="Port to listen on; 0 takes a free one."
+    )
+    upstream: BaseUrl | None = Field(
+        None,
+        description="Base URL of the backend, as its clients use it (`…/v1`); "
+        "without it the bundled rehearsal backend runs.",
+    )
+    dialect: Dialect = Field("openai", description="How the backend speaks the Responses API.")
+    model: Text | None = Field(None, description="Model for a create that names none.")
+    api_keys: Annotated[Keys, NoDecode] = Field(
+        (), description="Keys that clients may use; the variable separates them by commas."
+    )
+    upstream_key: Key | None = Field(None, description="Key that the gateway shows to the backend.")
+    forward_authorization: bool = Field(
+        default=False, description="Pass each client's Authorization on to the backend."
+    )
+    allow_open: bool = Field(
+        default=False, description="Listen beyond loopback without any keys: open to everyone."
+    )
+    allow_origin: Annotated[Origins, NoDecode] = Field(
+        (), description="Browser origins let in besides the gateway's own; * for all."
+    )
+    max_connections: Count = Field(10000, ge=1, description="Connections at a time.")
+    max_active: Count = Field(16, ge=1, description="Running responses per connection.")
+    max_named: Count = Field(32, ge=0, description="Different `stream_id`s per connection.")
+    max_queued: Count = Field(512, ge=1, description="Waiting creates per connection.")
+    max_queued_bytes: Size = Field(
+        64 << 20, ge=1024, description="Bytes of waiting creates per connection."
+    )
+    max_age: Seconds = Field(3600.0, gt=0, description="Seconds a connection lives.")
+    age_grace: Seconds = Field(
+        60.0, ge=0, description="Seconds that running responses get after `max_age`."
+    )
+    max_frame_bytes: Size = Field(64 << 20, ge=1024, description="Largest frame from a client.")
+    ping_interval: Seconds = Field(20.0, gt=0, description="Seconds between pings.")
+    ping_timeout: Seconds = Field(20.0, gt=0, description="Seconds to wait for a pong.")
+    send_buffer_bytes: Size = Field(
+        8 << 20, ge=1024, description="Unsent bytes per connection at which its upstreams pause."
+    )
+    stall_timeout: Seconds = Field(
+        60.0, gt=0, description="Seconds a client may read nothing before it is closed."
+    )
+    cache_bytes: Size = Field(32 << 20, ge=0, description="Bytes of earlier turns per connection.")
+    connect_timeout: Seconds = Field(10.0, gt=0, description="Seconds to reach the backend.")
+    first_byte_timeout: Seconds = Field(
+        300.0, gt=0, description="Seconds until the backend starts to answer."
+    )
+    idle_timeout: Seconds = Field(
+        300.0, gt=0, description="Seconds the backend may be silent within an answer."
+    )
+    max_event_bytes: Size = Field(8 << 20, ge=1024, description="Largest event from the backend.")
+    retries: Integer = Field(2, ge=0, le=10, description="Further tries while nothing was relayed.")
+    drain_timeout: Seconds = Field(
+        30.0, ge=0, description="Seconds that running responses get when the gateway stops."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least severe log lines to write."
+    )
+    log_format: Literal["text", "json"] = Field("text", description="Log lines for people or not.")
+
+    @model_validator(mode="after")
+    def _closed(self) -> Settings:
+        if not (self.api_keys or self.allow_open or is_loopback(self.host)):
+            raise ValueError(
+                f"{self.host} is not loopback and there are no keys: set {PREFIX}API_KEYS,"
+                " or --allow-open to let everyone in"
+            )
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003  (the names are the library's)
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Leave environment and file to `gateway.sources.load`."""
+        return (init_settings,)
+
+
+def flag(name: str) -> str | None:
+    """The command line's name for a field; None where there is no flag."""
+    if name == "upstream_key":  # a command line is there for everyone to read
+        return None
+    return "--api-key" if name == "api_keys" else f"--{name.replace('_', '-')}"
+
+
+def variable(name: str) -> str:
+    """The environment's name for a field."""
+    return PREFIX + name.upper()
+
+
+def shown(name: str, value: Any) -> str:
+    """A value as a person writes it: 8MiB rather than 8388608."""
+    if value is None or value == ():
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if SIZE in Settings.model_fields[name].metadata:
+        unit = next(unit for unit, size in UNITS.items() if value % size == 0)
+        return f"{value // UNITS[unit]}{unit}" if value else "0"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def table() -> str:
+    """README's settings table."""
+    rows = ["| Flag | Variable | Default | What it does |", "| --- | --- | --- | --- |"]
+    for name, field in Settings.model_fields.items():
+        option = f"`{flag(name)}`" if flag(name) else "none"
+        default = shown(name, field.default)
+        rows.append(f"| {option} | `{variable(name)}` | {default} | {field.description} |")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    print(table())  # noqa: T201

@@ -1,0 +1,116 @@
+"""The kinds of values a setting takes: how they are read and what is refused.
+
+A refusal says what is allowed and never repeats the value: it may be a secret.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import pkgutil
+import re
+from typing import Annotated, Final
+from urllib.parse import urlsplit
+
+from annotated_types import Le
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+
+import gateway.dialects
+
+UNITS: Final = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "B": 1}
+
+
+def dialects() -> list[str]:
+    """The names of the modules in gateway/dialects, found without importing them."""
+    return sorted(module.name for module in pkgutil.iter_modules(gateway.dialects.__path__))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether nobody but this machine can reach `host`."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _number(value: object) -> object:
+    if isinstance(value, bool):  # pydantic would take `port = true` for 1
+        raise ValueError
+    return value
+
+
+def _size(value: object) -> object:
+    if not isinstance(value, str):
+        return _number(value)
+    match = re.fullmatch(r"\s*([0-9]{1,18})\s*((?:[kmg]i)?b|)\s*", value, re.ASCII | re.IGNORECASE)
+    if match is None:
+        raise ValueError
+    unit = next(size for name, size in UNITS.items() if name.lower() == (match[2] or "B").lower())
+    return int(match[1]) * unit
+
+
+def _words(value: object) -> object:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(","))
+    return value
+
+
+def _key(value: SecretStr) -> SecretStr:
+    # A header carries visible ASCII reliably and nothing else.
+    if not re.fullmatch(r"[!-~]+", value.get_secret_value()):
+        raise ValueError("a key must be visible ASCII characters without spaces, at least one")
+    return value
+
+
+def _host(value: str) -> str:
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        if not re.fullmatch(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?", value):
+            raise ValueError("must be a host name or an IP address, without a port") from None
+    return value
+
+
+def _upstream(value: str) -> str:
+    # Never says what it was given: people put passwords into URLs.
+    url = "must be an http(s) base URL such as http://127.0.0.1:8000/v1"
+    try:
+        parts = urlsplit(value)
+        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        known = False
+    if not known or not re.fullmatch(r"[!-~]+", value):
+        raise ValueError(url)
+    if parts.username is not None or parts.query or parts.fragment:
+        raise ValueError(f"{url}, without user, query or fragment")
+    base = parts.scheme + value[len(parts.scheme) :].rstrip("/")
+    if base.endswith("/responses"):
+        raise ValueError(f"{url}: give the base, without /responses, which the gateway appends")
+    return base
+
+
+def _dialect(value: str) -> str:
+    if value not in dialects():
+        raise ValueError(f"must be one of {', '.join(dialects())}")
+    return value
+
+
+def _origin(value: str) -> str:
+    if value != "*" and not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#@]+/?", value):
+        raise ValueError("must be origins such as https://app.example.com, or *")
+    return value.rstrip("/").lower()
+
+
+#: Marks the fields whose numbers are bytes.
+SIZE: Final = BeforeValidator(_size)
+
+Integer = Annotated[int, BeforeValidator(_number)]
+Count = Annotated[Integer, Le(1_000_000_000)]
+Seconds = Annotated[float, BeforeValidator(_number), Le(1_000_000_000)]
+Size = Annotated[int, SIZE]
+Text = Annotated[str, AfterValidator(str.strip), Field(min_length=1)]
+Host = Annotated[str, AfterValidator(_host)]
+BaseUrl = Annotated[str, AfterValidator(_upstream)]
+Dialect = Annotated[str, AfterValidator(_dialect)]
+Key = Annotated[SecretStr, AfterValidator(_key)]
+Keys = Annotated[tuple[Key, ...], BeforeValidator(_words)]
+Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_words)]
