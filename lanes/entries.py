@@ -1,0 +1,106 @@
+"""Items of a create's input and of a response's output, as history keeps them (protocol.md 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from lanes.errors import ClientFault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+#: How an output names its call: the key it uses there and the value.
+CallKey = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One item of history: the JSON that is replayed and the names it answers to.
+
+    `id` is what an `item_reference` calls it, `calls` the calls it owns, that is, the outputs that
+    may follow it. Both come from the parsed item, never from a search in the bytes.
+    """
+
+    data: bytes
+    id: str | None = None
+    calls: tuple[CallKey, ...] = ()
+
+    @classmethod
+    def of(cls, item: Mapping[str, Any], data: bytes | None = None) -> Entry:
+        """Read the names from `item` as the client knows it.
+
+        `data` is what is replayed where that is not the same (a backend's own form of it).
+        """
+        item_id = item.get("id")
+        return cls(
+            msgspec.json.encode(item) if data is None else data,
+            item_id if isinstance(item_id, str) else None,
+            tuple(_calls(item)),
+        )
+
+
+def input_items(value: str | Sequence[dict[str, Any]] | None) -> list[dict[str, Any]]:
+    """A create's `input` as items: a string is one user message, absent is none."""
+    if isinstance(value, str):
+        content = [{"type": "input_text", "text": value}]
+        return [{"type": "message", "role": "user", "content": content}]
+    return list(value or ())
+
+
+def answers(item: Mapping[str, Any]) -> CallKey | None:
+    """The call an item answers, None for none.
+
+    Any `*_output` by its `call_id`, known type or not, and an `mcp_approval_response` by its
+    `approval_request_id`. A local shell output may say `id` for `call_id`. An output that names no
+    call, or not by a string, is the backend's to judge.
+    """
+    kind = str(item.get("type"))
+    name = "approval_request_id" if kind == "mcp_approval_response" else "call_id"
+    if name == "call_id" and not kind.endswith("_output"):
+        return None
+    value = item.get(name)
+    if value is None and kind == "local_shell_call_output":
+        value = item.get("id")
+    return (name, value) if isinstance(value, str) else None
+
+
+def reference(item: Mapping[str, Any]) -> str | None:
+    """The id of the item an `item_reference` stands for, None where the item is no reference.
+
+    A reference may do without its `type`: then `id` is all there is. Raises ClientFault when the
+    `id` is missing.
+    """
+    kind = item.get("type")
+    if kind != "item_reference" and (kind is not None or not item.keys() <= {"id", "type"}):
+        return None
+    item_id = item.get("id")
+    if not isinstance(item_id, str):
+        raise invalid("An item_reference needs the 'id' of an item, a string.")
+    return item_id
+
+
+def invalid(message: str) -> ClientFault:
+    """The error of an `input` that refers to what is not there."""
+    return ClientFault(message, code="invalid_value", param="input")
+
+
+def _calls(item: Mapping[str, Any]) -> Iterator[CallKey]:
+    """The calls an item owns.
+
+    By `call_id` on anything that is no output itself (`program` has one, too), else by the `id` of
+    a `*_call`. A local shell call answers to both: its output names it by `id`. Approval requests
+    are asked for by `id`, under another key, so that no call id passes for one.
+    """
+    kind, item_id, call_id = str(item.get("type")), item.get("id"), item.get("call_id")
+    if kind.endswith("_output"):
+        return
+    if isinstance(call_id, str):
+        yield "call_id", call_id
+    if isinstance(item_id, str):
+        if kind == "mcp_approval_request":
+            yield "approval_request_id", item_id
+        elif kind == "local_shell_call" or (kind.endswith("_call") and not call_id):
+            yield "call_id", item_id
