@@ -226,13 +226,7 @@ def check_outputs(
     `node` nor among `items`, and for a reference to an unknown item. Not for creates bound to a
     `conversation`: the backend knows what is in there.
     """
-    references = [reference(item) for item in items]
-    named = lineage.find_items(node, {item_id for item_id in references if item_id is not None})
-    entries = []
-    for item, item_id in zip(items, references, strict=True):
-        if item_id is not None and item_id not in named:
-            raise invalid(f"Item with id '{item_id}' not found.")
-        entries.append(Entry.of(item) if item_id is None else named[item_id])
+    entries = _entries(items, node, lineage)
     missing = {key: item for item in items if (key := answers(item)) is not None}
     for entry in entries:
         for key in entry.calls:
@@ -245,6 +239,19 @@ def check_outputs(
     for (name, value), item in missing.items():
         kind = item["type"].replace("_", " ")
         raise invalid(f"No tool call found for {kind} with {name} {value}.")
+    return entries
+
+
+def _entries(
+    items: Sequence[Mapping[str, Any]], node: Node | None, lineage: Lineage
+) -> tuple[Entry, ...]:
+    references = [reference(item) for item in items]
+    named = lineage.find_items(node, {item_id for item_id in references if item_id is not None})
+    entries = []
+    for item, item_id in zip(items, references, strict=True):
+        if item_id is not None and item_id not in named:
+            raise invalid(f"Item with id '{item_id}' not found.")
+        entries.append(Entry.of(item) if item_id is None else named[item_id])
     return tuple(entries)
 
 
