@@ -1,0 +1,1 @@
+"""The official clients as judges: what they accept and insist on is the contract."""
