@@ -6,7 +6,7 @@ and file. `python -m gateway.settings` prints README's table.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
@@ -25,6 +25,7 @@ from gateway.values import (
     Seconds,
     Size,
     Text,
+    dialects,
     is_loopback,
 )
 
@@ -53,10 +54,13 @@ class Settings(BaseSettings):
         description="Base URL of the backend, as its clients use it (`…/v1`); "
         "without it the bundled rehearsal backend runs.",
     )
-    dialect: Dialect = Field("openai", description="How the backend speaks the Responses API.")
+    dialect: Dialect = Field(
+        "openai", description=f"How the backend speaks; one of {', '.join(dialects())}."
+    )
     model: Text | None = Field(None, description="Model for a create that names none.")
     api_keys: Annotated[Keys, NoDecode] = Field(
-        (), description="Keys that clients may use; the variable separates them by commas."
+        (),
+        description="Key that clients may use, repeatable; the variable separates them by commas.",
     )
     upstream_key: Key | None = Field(None, description="Key that the gateway shows to the backend.")
     forward_authorization: bool = Field(
@@ -66,7 +70,7 @@ class Settings(BaseSettings):
         default=False, description="Listen beyond loopback without any keys: open to everyone."
     )
     allow_origin: Annotated[Origins, NoDecode] = Field(
-        (), description="Browser origins let in besides the gateway's own; * for all."
+        (), description="Browser origin let in besides the gateway's own, repeatable; * for all."
     )
     max_connections: Count = Field(10000, ge=1, description="Connections at a time.")
     max_active: Count = Field(16, ge=1, description="Running responses per connection.")
@@ -138,6 +142,18 @@ def flag(name: str) -> str | None:
 def variable(name: str) -> str:
     """The environment's name for a field."""
     return PREFIX + name.upper()
+
+
+def metavar(name: str) -> str:
+    """What --help calls a flag's value."""
+    field = Settings.model_fields[name]
+    if get_origin(field.annotation) is Literal:
+        return "|".join(get_args(field.annotation))
+    if SIZE in field.metadata:
+        return "SIZE"
+    kinds: dict[object, str] = {int: "N", float: "SECONDS"}
+    names = {"host": "HOST", "upstream": "URL", "api_keys": "KEY", "allow_origin": "ORIGIN"}
+    return kinds.get(field.annotation) or names.get(name, "NAME")
 
 
 def shown(name: str, value: Any) -> str:

@@ -1,0 +1,5 @@
+"""`python -m gateway` is `multilane`."""
+
+from gateway.cli import main
+
+main()

@@ -1,0 +1,197 @@
+"""The `multilane` command: argument parsing only. A command's code is imported when it is run."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from click.shell_completion import CompletionItem
+
+    from gateway.settings import Settings
+
+#: The environment variable by which a shell asks for completions.
+COMPLETE: Final = "_MULTILANE_COMPLETE"
+#: Command -> (where it is, what --help says of it).
+COMMANDS: Final = {
+    "serve": ("gateway.cli:serve", "Run the gateway."),
+    "demo": ("gateway.cli:demo", "Run the gateway on a real small language model."),
+    "rehearse": ("gateway.cli:rehearse", "Run the rehearsal backend, for trying and testing."),
+    "load": ("gateway.load.command:load", "Measure a gateway under load, and check what it sends."),
+    "completion": ("gateway.cli:completion", "Print a shell's completion script."),
+}
+
+
+class LazyGroup(click.Group):
+    """Knows its commands by name and imports only the one that is run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Name the commands in the order of --help."""
+        return list(COMMANDS)
+
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        cmd_name: str,
+    ) -> click.Command | None:
+        """Import one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        found = getattr(importlib.import_module(module), attribute)
+        if isinstance(found, click.Command):
+            return found
+        made: click.Command = found()
+        return made
+
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        formatter: click.HelpFormatter,
+    ) -> None:
+        """Write --help's list without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Complete a command's name without importing anything."""
+        from click.shell_completion import CompletionItem
+
+        names = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items()]
+        matching = [name for name in names if name.value.startswith(incomplete)]
+        return matching + click.Command.shell_complete(self, ctx, incomplete)
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="multilane", message="multilane %(version)s")
+def cli() -> None:
+    """Lanes on one WebSocket, in front of any Responses-API backend."""
+
+
+def main() -> None:
+    """Run the command line."""
+    cli(prog_name="multilane", complete_var=COMPLETE)
+
+
+class Refusal(click.ClickException):
+    """A start that is refused, as one line and exit code 2."""
+
+    exit_code = 2
+
+
+def serve() -> click.Command:
+    """Make `multilane serve`, with an option for each setting."""
+
+    def run(settings: Settings) -> None:
+        from gateway.server import serve
+
+        serve(settings)
+
+    return _with_settings("serve", run, without=())
+
+
+def demo() -> click.Command:
+    """Make `multilane demo`: as `serve`, but it brings its own backend."""
+
+    def run(settings: Settings) -> None:
+        from gateway.demo import run
+
+        run(settings)
+
+    return _with_settings("demo", run, without=("upstream", "dialect", "model"))
+
+
+def _with_settings(
+    name: str, run: Callable[[Settings], None], without: tuple[str, ...]
+) -> click.Command:
+    from gateway.settings import Settings
+
+    def start(config: Path | None, **flags: Any) -> None:
+        from gateway.sources import BadStart, load
+
+        # What was not given is None, or empty where it may be repeated.
+        given = {name: value for name, value in flags.items() if value not in (None, ())}
+        try:
+            settings = load(given, config)
+        except BadStart as refused:
+            raise Refusal(str(refused)) from None
+        run(settings)
+
+    params: list[click.Parameter] = [
+        click.Option(
+            ["--config"],
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="Read settings from this file instead of ./multilane.toml.",
+        )
+    ]
+    params += [option for field in Settings.model_fields for option in _option(field, without)]
+    return click.Command(name, callback=start, params=params, help=f"{COMMANDS[name][1]}\n{PLACES}")
+
+
+PLACES: Final = """
+An option is also a variable (--max-active: MULTILANE_MAX_ACTIVE) and a key in ./multilane.toml
+(max_active); it counts before the variable, the variable before the file. Keys are best kept
+in MULTILANE_API_KEYS and MULTILANE_UPSTREAM_KEY, or in the files that MULTILANE_API_KEYS_FILE
+and MULTILANE_UPSTREAM_KEY_FILE name.
+"""
+
+
+def _option(name: str, without: tuple[str, ...]) -> list[click.Option]:
+    from gateway.settings import Settings, flag, metavar, shown
+
+    field, option = Settings.model_fields[name], flag(name)
+    if option is None or name in without:
+        return []
+    # Every value is left as text: `load` judges them all alike, wherever they come from.
+    text = f"{field.description} [{shown(name, field.default)}]"
+    if isinstance(field.default, bool):
+        both = f"{option}/--no-{option[2:]}"
+        return [click.Option([name, both], is_flag=True, default=None, help=text)]
+    repeated = isinstance(field.default, tuple)
+    return [click.Option([name, option], multiple=repeated, metavar=metavar(name), help=text)]
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    default=8081,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port to listen on; 0 takes a free one.",
+)
+@click.option(
+    "--rate",
+    default=30.0,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="Words per second.",
+)
+def rehearse(host: str, port: int, rate: float) -> None:
+    """Run the rehearsal backend: scripted answers, for trying and testing."""
+    from gateway.rehearse import run
+
+    run(host, port, rate)
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print SHELL's completion script, to be sourced or stored.
+
+    \b
+    bash  eval "$(multilane completion bash)"
+    zsh   eval "$(multilane completion zsh)"
+    fish  multilane completion fish | source
+    """
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None, "click knows these three"
+    click.echo(found(cli, {}, "multilane", COMPLETE).source())
