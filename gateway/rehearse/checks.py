@@ -1,0 +1,58 @@
+"""The single checks of a request, worded like the hosted API's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gateway.rehearse.errors import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+_NAMES = {
+    str: "a string",
+    list: "an array",
+    dict: "an object",
+    bool: "a boolean",
+    int: "an integer",
+    float: "a decimal",
+    type(None): "null",
+}
+
+
+def missing(path: str) -> Refused:
+    """A parameter that has to be there."""
+    return Refused(
+        f"Missing required parameter: '{path}'.", param=path, code="missing_required_parameter"
+    )
+
+
+def check_type(path: str, value: object, types: tuple[type, ...]) -> None:
+    """Exact types: true is no integer."""
+    if type(value) in types:
+        return
+    wanted = " or ".join(_NAMES[kind] for kind in types)
+    raise Refused(
+        f"Invalid type for '{path}': expected {wanted}, but got {_NAMES[type(value)]} instead.",
+        param=path,
+        code="invalid_type",
+    )
+
+
+def check_choice(path: str, where: Mapping[str, Any], choices: Collection[str]) -> None:
+    """`path` may lead into one object, a.b; absent and null are fine."""
+    *outer, key = path.split(".")
+    for name in outer:
+        where = where.get(name) or {}
+    value = where.get(key)
+    if value is not None and (type(value) is not str or value not in choices):
+        wrong(path, value, choices)
+
+
+def wrong(path: str, value: object, choices: Collection[str]) -> None:
+    """A value of a closed set that is none of it."""
+    raise Refused(
+        f"Invalid value: '{value}'. Supported values are: {', '.join(map(repr, choices))}.",
+        param=path,
+        code="invalid_value",
+    )

@@ -1,0 +1,116 @@
+"""The items of an input, checked one by one and against each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gateway.rehearse.checks import check_type, missing, wrong
+from gateway.rehearse.errors import Refused
+from gateway.rehearse.shapes import ANSWERED, CALLS, OTHERS, SAID, SEAL, SHAPES, Shape
+
+
+def check_items(items: list[Any]) -> None:
+    """Raises Refused at the first item that the hosted API would not take."""
+    for index, item in enumerate(items):
+        check_type(f"input[{index}]", item, (dict,))
+        _check_item(f"input[{index}]", item)
+    _check_ids(items)
+    _check_calls(items)
+    _check_reasoning(items)
+
+
+def _check_item(at: str, item: dict[str, Any]) -> None:
+    kind = item.get("type", "message" if "role" in item else None)
+    if kind is None:
+        raise missing(f"{at}.type")
+    check_type(f"{at}.type", kind, (str,))
+    if kind == "item_reference":
+        message = f"Item with id '{item.get('id')}' not found."
+        raise Refused(message, param="input", status=404)
+    if kind in OTHERS:
+        return
+    if kind not in SHAPES:
+        wrong(f"{at}.type", kind, (*SHAPES, *sorted(OTHERS)))
+    _check_shape(at, item, SHAPES[kind])
+    if kind == "message":
+        _check_message(at, item)
+
+
+def _check_shape(at: str, item: dict[str, Any], shape: Shape) -> None:
+    for key, types in shape.required.items():
+        if key not in item:
+            raise missing(f"{at}.{key}")
+        check_type(f"{at}.{key}", item[key], types)
+    for key in item:
+        if key not in shape.required and key not in shape.optional:
+            path = f"{at}.{key}"
+            raise Refused(f"Unknown parameter: '{path}'.", param=path, code="unknown_parameter")
+    if item.get("status") not in (None, "in_progress", "completed", "incomplete"):
+        wrong(f"{at}.status", item["status"], ("in_progress", "completed", "incomplete"))
+    own = item.get("id")
+    if own is not None and not (isinstance(own, str) and own.startswith(shape.prefix)):
+        message = f"Invalid '{at}.id': '{own}'. Expected an ID that begins with '{shape.prefix}'."
+        raise Refused(message, param=f"{at}.id", code="invalid_value")
+
+
+def _check_message(at: str, item: dict[str, Any]) -> None:
+    roles = ("user", "assistant", "system", "developer")
+    if item["role"] not in roles:
+        wrong(f"{at}.role", item["role"], roles)
+    if isinstance(item["content"], str):
+        return
+    kinds = ANSWERED if item["role"] == "assistant" else SAID
+    for index, part in enumerate(item["content"]):
+        where = f"{at}.content[{index}]"
+        check_type(where, part, (dict,))
+        if part.get("type") not in kinds:
+            wrong(f"{where}.type", part.get("type"), kinds)
+        key = {"refusal": "refusal", "input_text": "text", "output_text": "text"}.get(part["type"])
+        if key is not None:
+            if key not in part:
+                raise missing(f"{where}.{key}")
+            check_type(f"{where}.{key}", part[key], (str,))
+
+
+def _check_ids(items: list[dict[str, Any]]) -> None:
+    seen: set[str] = set()
+    for own in [item["id"] for item in items if isinstance(item.get("id"), str)]:
+        if own in seen:
+            message = f"Duplicate item found with id {own}. Remove duplicate items and try again."
+            raise Refused(message, param="input")
+        seen.add(own)
+
+
+def _check_calls(items: list[dict[str, Any]]) -> None:
+    """Every output answers an earlier call, every call has its output."""
+    for call, name in CALLS.items():
+        asked: dict[str, bool] = {}
+        for item in items:
+            if item.get("type") == call:
+                asked[item["call_id"]] = False
+            elif item.get("type") == f"{call}_output":
+                if item["call_id"] not in asked:
+                    message = (
+                        f"No tool call found for {name} output with call_id {item['call_id']}."
+                    )
+                    raise Refused(message, param="input")
+                asked[item["call_id"]] = True
+        for call_id, answered in asked.items():
+            if not answered:
+                raise Refused(f"No tool output found for {name} {call_id}.", param="input")
+
+
+def _check_reasoning(items: list[dict[str, Any]]) -> None:
+    """Reasoning goes with what it led to, and encrypted content is the finished one."""
+    nobody = {"role": "nobody"}
+    for item, following in zip(items, [*items[1:], nobody], strict=True):
+        if item.get("type") != "reasoning":
+            continue
+        name = f"Item '{item.get('id')}' of type 'reasoning'"
+        by_others = following.get("role", "assistant") != "assistant"
+        if by_others or following.get("type", "").endswith("_output"):
+            message = f"{name} was provided without its required following item."
+            raise Refused(message, param="input")
+        if not str(item.get("encrypted_content") or SEAL).startswith(SEAL):
+            message = f"The encrypted content of {name} could not be verified."
+            raise Refused(message, param="input", code="invalid_encrypted_content")

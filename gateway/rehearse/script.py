@@ -1,0 +1,132 @@
+"""What was said -> what to answer. The same request always gets the same answer."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from typing import Any
+
+import msgspec
+
+from gateway.rehearse.conversation import CLOSING, Heard, hear
+from gateway.rehearse.errors import Refused
+from gateway.rehearse.plan import Call, Ending, Plan, Reason, Say
+from gateway.rehearse.values import value
+from gateway.rehearse.words import TOPIC_NOISE, opening, phrases
+
+_EFFORT = {"minimal": 6, "low": 9, "medium": 14, "high": 20, "xhigh": 26, "max": 32}
+_REASONS = (
+    'The last message is about "{topic}", so the answer has to start there. Earlier messages '
+    "matter less, and the closing sentence has to come last. Counting the words once more does "
+    "no harm."
+)
+
+
+def decide(request: dict[str, Any]) -> Plan:
+    """Raises Refused when the last user message asks for that."""
+    heard = hear(request)
+    asked = heard.last.lower()
+    _refuse(asked)
+    topic = _topic(heard.last)
+    calls = () if heard.ends_with_output else _calls(request, asked, topic)
+    answer = calls or (_say(request, heard, topic),)
+    endings = (Ending.FAIL, Ending.CUT, Ending.STALL)
+    ending = next((one for one in endings if re.search(rf"\b{one}\b", asked)), Ending.WHOLE)
+    return Plan((*_reason(request, topic), *answer), ending, heard.words)
+
+
+def _refuse(asked: str) -> None:
+    if "fail before" in asked:
+        raise Refused("You asked me to fail before I start.", status=500, kind="server_error")
+    if "fail 400" in asked:
+        raise Refused("You asked me to fail with 400.", param="input", code="invalid_value")
+    if "fail 429" in asked:
+        headers = {
+            "retry-after": "30",
+            "x-ratelimit-limit-requests": "60",
+            "x-ratelimit-remaining-requests": "0",
+            "x-ratelimit-reset-requests": "30s",
+        }
+        message = "You asked me to fail with 429. Please try again in 30s."
+        code = "rate_limit_exceeded"
+        raise Refused(message, code=code, status=429, kind="requests", headers=headers)
+
+
+def _topic(last: str) -> str:
+    """The longest word that is not a stage direction."""
+    found = re.findall(r"\w+", TOPIC_NOISE.sub(" ", last))
+    return max(found, key=len, default="rehearsal")[:40]
+
+
+def _reason(request: dict[str, Any], topic: str) -> tuple[Reason, ...]:
+    wanted = request.get("reasoning") or {}
+    effort = wanted.get("effort")
+    if effort in (None, "none"):
+        return ()
+    pieces = _pieces(_REASONS.format(topic=topic).split()[: _EFFORT[effort]])
+    half = len(pieces) // 2
+    detailed = wanted.get("summary") == "detailed"
+    parts = (pieces[:half], _pieces([piece.strip() for piece in pieces[half:]]))
+    return (Reason(parts if detailed else (pieces,), shown=wanted.get("summary") is not None),)
+
+
+def _calls(request: dict[str, Any], asked: str, topic: str) -> tuple[Call, ...]:
+    tools = [tool for tool in request.get("tools") or [] if tool["type"] in ("function", "custom")]
+    choice = request.get("tool_choice") or "auto"
+    named = choice.get("name") if isinstance(choice, dict) else None
+    forced = named is not None or choice == "required"
+    tool = next((tool for tool in tools if named in (None, tool["name"])), None)
+    if tool is None or choice == "none" or not (forced or "use the tool" in asked):
+        return ()
+    twice = "use the tool twice" in asked and request.get("parallel_tool_calls") is not False
+    return tuple(_call(tool, topic, nth) for nth in range(2 if twice else 1))
+
+
+def _call(tool: dict[str, Any], topic: str, nth: int) -> Call:
+    if tool["type"] == "custom":
+        written = f"rehearse {topic}" + " again" * nth
+    else:
+        written = _json({"type": "object", **(tool.get("parameters") or {})}, topic, nth)
+    return Call(tool["type"], tool["name"], _slices(written))
+
+
+def _json(schema: Any, topic: str, nth: int = 0) -> str:
+    try:
+        return msgspec.json.encode(value(schema, topic, nth)).decode()
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        code = "invalid_function_parameters"
+        raise Refused(f"Invalid schema: {error!r}.", param="tools", code=code) from error
+
+
+def _slices(text: str) -> tuple[str, ...]:
+    size = max(1, -(-len(text) // 4))
+    return tuple(text[at : at + size] for at in range(0, len(text), size))
+
+
+def _pieces(words: list[str]) -> tuple[str, ...]:
+    return tuple(word if index == 0 else f" {word}" for index, word in enumerate(words))
+
+
+def _say(request: dict[str, Any], heard: Heard, topic: str) -> Say:
+    shape = (request.get("text") or {}).get("format") or {}
+    if shape.get("type") == "json_schema":
+        return Say(_slices(_json(shape.get("schema"), topic)))
+    asked = heard.last.lower()
+    if re.search(r"\brefuse\b", asked):
+        return Say(_pieces(f"You asked me to refuse, so I do. {CLOSING}".split()), refusal=True)
+    count = re.search(r"\bin (\d{1,6}) words?\b", asked)
+    return Say(_pieces(_words(opening(heard, request), topic, int(count[1]) if count else None)))
+
+
+def _words(start: list[str], topic: str, count: int | None) -> list[str]:
+    closing = CLOSING.split()
+    room = max(30, len(start) + 12) if count is None else count - len(closing)
+    if room <= 0:
+        return closing[-count:] if count else []
+    seed = zlib.crc32(topic.encode())
+    words = list(start[:room])
+    for phrase in phrases(topic, seed):
+        if len(words) >= room:
+            break
+        words += phrase if count is None else phrase[: room - len(words)]
+    return words + closing
