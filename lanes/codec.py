@@ -1,0 +1,59 @@
+"""JSON as it goes over the wire: strict out, strict in from clients, forgiving in from backends."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from typing import Any
+
+import msgspec
+
+#: Compact JSON bytes; refuses NaN and infinities by never being handed one.
+encode = msgspec.json.Encoder().encode
+
+_decode = msgspec.json.Decoder().decode
+
+
+def decode(data: bytes) -> Any:
+    """Read strict JSON; raises ValueError on anything else.
+
+    NaN, lone surrogates, invalid UTF-8, numbers out of range and absurd nesting are all "else":
+    what this returns can be written again by `encode`.
+    """
+    try:
+        return _decode(data)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def decode_lenient(data: bytes) -> Any:
+    """Read what a backend wrote, repairing what strict JSON refuses; raises ValueError if hopeless.
+
+    NaN becomes null, infinities the largest number there is, a lone surrogate U+FFFD.
+    """
+    try:
+        return _decode(data)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        value = json.loads(
+            data.decode("utf-8", "replace"), parse_constant=_constant, parse_float=_clamped
+        )
+        return _decode(
+            json.dumps(value, ensure_ascii=False)
+            .encode("utf-16", "surrogatepass")
+            .decode("utf-16", "replace")
+            .encode()
+        )
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _constant(name: str) -> float | None:
+    return None if name == "NaN" else math.copysign(sys.float_info.max, float(name))
+
+
+def _clamped(digits: str) -> float:
+    value = float(digits)
+    return math.copysign(sys.float_info.max, value) if math.isinf(value) else value

@@ -1,0 +1,250 @@
+"""One output item of a response: opened once, closed once, whole at the end (protocol.md 4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lanes.codec import encode
+from lanes.parts import BY_NAME, CALL_KINDS, OUTPUT_TEXT, REASONING, SUMMARY, Part
+
+if TYPE_CHECKING:
+    from lanes.parts import Emit, Kind
+
+PREFIXES = {
+    "message": "msg",
+    "reasoning": "rs",
+    "function_call": "fc",
+    "custom_tool_call": "ctc",
+    "web_search_call": "ws",
+    "file_search_call": "fs",
+    "code_interpreter_call": "ci",
+    "image_generation_call": "ig",
+    "computer_call": "cu",
+    "shell_call": "sh",
+    "local_shell_call": "lsh",
+    "apply_patch_call": "apc",
+    "tool_search_call": "tsc",
+    "mcp_call": "mcp",
+    "mcp_list_tools": "mcpl",
+    "mcp_approval_request": "mcpr",
+    "compaction": "cmp",
+}
+#: What some backends add for themselves and no client should see.
+PRIVATE_KEYS = frozenset(
+    {"kv_transfer_params", "input_messages", "output_messages", "content_filters", "__verbose"}
+    | {"timings", "obfuscation", "cost", "cost_in_usd_ticks"}
+)
+#: How an item that was cut off says so, where `incomplete` is not in its vocabulary.
+_CUT_STATUS = {
+    "web_search_call": "failed",
+    "image_generation_call": "failed",
+    "apply_patch_call": "in_progress",
+}
+
+
+class Item:
+    """An output item from its first sign to its end.
+
+    `wire` is the finished item as the client got it, in JSON; `source_index` is the place that the
+    backend claims for it. `call_id` serves a call that came without one; `encrypted` says whether
+    the client asked for encrypted reasoning.
+    """
+
+    def __init__(
+        self, item_id: str, added: dict[str, Any], index: int, call_id: str, *, encrypted: bool
+    ) -> None:
+        self.id = item_id
+        self.type: str = added["type"]
+        self.index = index
+        self.open = True
+        self.wire = b""
+        self.source_index: int | None = None
+        self.final: dict[str, Any] | None = None
+        self.content: list[Part] = []
+        self.summary: list[Part] = []
+        self.call: Part | None = None
+        self._encrypted = encrypted
+        self._base = _clean(added)
+        self._others: list[Any] = []
+        self._call_given = False
+        self._cut = False
+        if self.type in CALL_KINDS:
+            self._begin_call(call_id)
+
+    def _begin_call(self, call_id: str) -> None:
+        """`call_id` serves where the backend gave none; once sent it is never changed."""
+        known = self._base.get("call_id")
+        self._call_given = isinstance(known, str) and bool(known)
+        if not self._call_given:
+            self._base["call_id"] = call_id
+        self._base["name"] = self._base.get("name") or ""
+        self.call = Part(CALL_KINDS[self.type], self.id, self.index, 0)
+        if self.type == "function_call":
+            self.call.trailer = {"name": self._base["name"]}
+
+    def start(self, emit: Emit) -> None:
+        """Send `output_item.added`: an empty item, and no encrypted content yet."""
+        item = {**self._base, "id": self.id}
+        item.pop("encrypted_content", None)
+        if self.type == "message":
+            item |= {"status": "in_progress", "role": "assistant", "content": []}
+        elif self.type == "reasoning":
+            item["summary"] = []
+            item.pop("content", None)
+        elif self.call is not None:
+            item |= {"status": "in_progress", self.call.kind.text_key: ""}
+        event = {"type": "response.output_item.added", "output_index": self.index, "item": item}
+        emit(encode(event)[:-1])
+
+    def part(self, kind: Kind, source_index: int | None) -> Part | None:
+        """The part that an event of this kind is about, if there is one yet."""
+        if self.call is not None and kind is self.call.kind:
+            return self.call
+        for part in reversed(self.summary if kind is SUMMARY else self.content):
+            if part.kind is kind and (
+                source_index is None or part.source_index in (source_index, None)
+            ):
+                return part
+        return None
+
+    def open_part(
+        self, kind: Kind, emit: Emit, source_index: int | None, known: dict[str, Any] | None = None
+    ) -> Part:
+        """Open a new part, closing the one before it. `known` is the part as it was announced."""
+        for part in self.content + self.summary:
+            part.close(emit)
+        line = self.summary if kind is SUMMARY else self.content
+        part = Part(kind, self.id, self.index, len(line), source_index)
+        if known is not None:
+            part.adopt({**known, "logprobs": None})
+        line.append(part)
+        part.start(emit)
+        return part
+
+    def close(self, emit: Emit, final: dict[str, Any] | None, status: str) -> None:
+        """Send whatever is missing up to `output_item.done`.
+
+        `final` is the backend's own finished item, if there was one. `status` holds where `final`
+        has none, and always where it is `incomplete`. An item that is closed already takes `final`
+        over and sends nothing.
+        """
+        self.final = final or self.final
+        if not self.open:
+            self.wire = encode(self._compose("completed"))
+            return
+        if self.final is not None:
+            self._finish(self.summary, self.final.get("summary"), emit)
+            self._finish(self.content, self.final.get("content"), emit)
+        for part in self.content + self.summary:
+            part.close(emit)
+        if self.call is not None:
+            self._close_call(self.call, emit)
+        self.open = False
+        self.wire = encode(self._compose(status))
+        head = {"type": "response.output_item.done", "output_index": self.index}
+        emit(encode(head)[:-1] + b',"item":' + self.wire)
+
+    def promise(self, final: dict[str, Any]) -> None:
+        """Remember the backend's finished item until `close`."""
+        self.final = final
+
+    @property
+    def cut_call(self) -> bool:
+        """Whether this is a call that was cut off: nobody can answer it."""
+        return self.call is not None and self._cut
+
+    def elsewhere(self, source_index: int | None) -> bool:
+        """Whether the backend has put this item in another place than `source_index`."""
+        return None not in (source_index, self.source_index) and self.source_index != source_index
+
+    def contradicts(self, final: dict[str, Any]) -> bool:
+        """Whether `final` is another call than this one: both have a call_id of the backend's."""
+        return self.call is not None and bool(self._call_given and final.get("call_id"))
+
+    def _close_call(self, call: Part, emit: Emit) -> None:
+        final = self.final or {}
+        if "name" in call.trailer and not call.trailer["name"]:
+            call.trailer["name"] = self._base["name"] = final.get("name") or ""
+        call.finish_text(emit, final.get(call.kind.text_key))
+        call.open = False
+
+    def _finish(self, line: list[Part], finals: object, emit: Emit) -> None:
+        """Bring the parts of one line to what the finished item says they are."""
+        if not isinstance(finals, list):
+            return
+        seen = 0
+        for final in finals:
+            kind = BY_NAME.get(final.get("type", "")) if isinstance(final, dict) else None
+            if kind is None or kind.item_type != self.type:
+                self._others.append(final)
+                continue
+            if seen == len(line):
+                self.open_part(kind, emit, None, final)
+            line[seen].close(emit, final)
+            seen += 1
+
+    def _compose(self, status: str) -> dict[str, Any]:
+        """The finished item: the backend's fields, our id, the text that was really sent."""
+        item = {**self._base, **_clean(self.final or {})}
+        item |= {"id": self.id, "type": self.type}
+        if self.final is None or not self._encrypted or not item.get("encrypted_content"):
+            item.pop("encrypted_content", None)
+        if self.type == "message":
+            content = [part.snapshot(part.text) for part in self.content] + self._others
+            item |= {"role": "assistant", "content": content}
+            item["status"] = self._status(status)
+        elif self.type == "reasoning":
+            self._compose_reasoning(item)
+        elif self.call is not None:
+            item |= {"call_id": self._base["call_id"], "name": self._base["name"]}
+            item[self.call.kind.text_key] = self.call.text
+            item["status"] = self._status(status)
+            self._cut = item["status"] == "incomplete"
+        elif self.final is None and status != "completed" and "status" in item:
+            item["status"] = _CUT_STATUS.get(self.type, status)
+        return item
+
+    def _status(self, status: str) -> str:
+        said = (self.final or {}).get("status")
+        return said if said in ("completed", "incomplete") and status == "completed" else status
+
+    def _compose_reasoning(self, item: dict[str, Any]) -> None:
+        item["summary"] = [part.snapshot(part.text) for part in self.summary]
+        item.pop("content", None)
+        if self.content:
+            item["content"] = [part.snapshot(part.text) for part in self.content]
+        if item.get("status") == "in_progress":
+            item["status"] = "completed" if self.final else "incomplete"
+
+    def replay(self) -> bytes:
+        """The item as it goes back to the backend: its own, value for value, if that was sent."""
+        if self.final is not None and self._agrees(self.final):
+            return encode(self.final)
+        return self.wire
+
+    def _agrees(self, final: dict[str, Any]) -> bool:
+        if self.call is not None:
+            same_text = final.get(self.call.kind.text_key) == self.call.text
+            return same_text and final.get("call_id") == self._base["call_id"]
+        return _texts(final.get("content"), OUTPUT_TEXT, REASONING) == [
+            part.text for part in self.content if part.kind in (OUTPUT_TEXT, REASONING)
+        ] and _texts(final.get("summary"), SUMMARY) == [part.text for part in self.summary]
+
+
+def _texts(parts: object, *kinds: Kind) -> list[Any]:
+    names = {kind.name for kind in kinds}
+    if not isinstance(parts, list):
+        return []
+    return [
+        part.get("text") for part in parts if isinstance(part, dict) and part.get("type") in names
+    ]
+
+
+def _clean(item: dict[str, Any]) -> dict[str, Any]:
+    """Without what only the backend needs, and without nulls that mean absence."""
+    absent = {"phase", "content", "encrypted_content"}
+    return {
+        key: value
+        for key, value in item.items()
+        if key not in PRIVATE_KEYS and not (value is None and key in absent)
+    }

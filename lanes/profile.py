@@ -1,0 +1,17 @@
+"""What the strict stream must know about a backend: data, no code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How far a backend's stream can be trusted.
+
+    ordered_indices   its `output_index` tells the order of items, so a gap is waited for
+    counts_limit      it says `completed` at the token limit; `usage` tells the truth
+    """
+
+    ordered_indices: bool = False
+    counts_limit: bool = False

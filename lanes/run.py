@@ -1,0 +1,286 @@
+"""MACHINE: one response, from the first upstream event to exactly one terminal event.
+
+Takes the backend's events as they come and emits the strict stream of protocol.md 4. Opens no
+socket, knows no lane: `emit` gets each event's JSON without its closing brace, to be numbered.
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from lanes.codec import decode_lenient, encode
+from lanes.errors import IllegalTransition, UpstreamFault
+from lanes.faults import reported, response_error
+from lanes.output import Output
+from lanes.response import Snapshots, usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lanes.parts import Emit
+    from lanes.profile import Profile
+
+log = logging.getLogger("multilane.run")
+
+
+class State(StrEnum):
+    """Where a run is. All but the first two are ends."""
+
+    STARTING = "starting"
+    STREAMING = "streaming"
+    COMPLETED = "completed"
+    INCOMPLETE = "incomplete"
+    FAILED = "failed"
+    REFUSED = "refused"
+    ABANDONED = "abandoned"
+
+
+class Step(StrEnum):
+    """What can happen to a run."""
+
+    BEGIN = "begin"
+    COMPLETE = "complete"
+    STOP = "stop"
+    FAIL = "fail"
+    ABANDON = "abandon"
+
+
+TRANSITIONS: dict[tuple[State, Step], State] = {
+    (State.STARTING, Step.BEGIN): State.STREAMING,
+    (State.STARTING, Step.FAIL): State.REFUSED,
+    (State.STARTING, Step.ABANDON): State.ABANDONED,
+    (State.STREAMING, Step.COMPLETE): State.COMPLETED,
+    (State.STREAMING, Step.STOP): State.INCOMPLETE,
+    (State.STREAMING, Step.FAIL): State.FAILED,
+    (State.STREAMING, Step.ABANDON): State.ABANDONED,
+}
+LIVE = frozenset({State.STARTING, State.STREAMING})
+#: The keys of a delta that is nothing but text.
+_FLAT = frozenset(
+    {"type", "delta", "item_id", "output_index", "content_index", "summary_index"}
+    | {"sequence_number", "logprobs", "obfuscation"}
+)
+_REASONS = frozenset({"max_output_tokens", "max_messages", "content_filter", "steered"})
+_TERMINALS = frozenset(
+    f"response.{end}" for end in ("completed", "incomplete", "failed", "cancelled")
+)
+_BEGINNINGS = frozenset({"response.created", "response.in_progress", "response.queued"})
+_NOISE = frozenset({"response.keep_alive", "response.keepalive", "response.ping"})
+
+
+class Run:
+    """One response in the making.
+
+    `request` is the body of the create, `mint` makes an id from its prefix, `clock` tells the time
+    in seconds since the epoch. `fault` holds why a run was refused: it ended before
+    `response.created`, so it is reported by an `error` event and not by `response.failed`.
+    """
+
+    def __init__(
+        self,
+        response_id: str,
+        request: Mapping[str, Any],
+        profile: Profile,
+        emit: Emit,
+        *,
+        mint: Callable[[str], str],
+        clock: Callable[[], float],
+    ) -> None:
+        self.id = response_id
+        self.state = State.STARTING
+        self.fault: UpstreamFault | None = None
+        self._emit = emit
+        self._request = request
+        self._profile = profile
+        self._clock = clock
+        self._snapshots = Snapshots(response_id, request, int(clock()))
+        include = request.get("include") or ()
+        encrypted = request.get("store") is False or "reasoning.encrypted_content" in include
+        self._output = Output(emit, profile, mint, encrypted=encrypted)
+
+    @property
+    def over(self) -> bool:
+        """Whether the one terminal event was sent, or never will be."""
+        return self.state not in LIVE
+
+    def receive(self, name: str | None, data: bytes) -> None:
+        """Take one upstream event: its `event:` line, if any, and its data. Ignored once over."""
+        if self.state not in LIVE:
+            return
+        try:
+            event = decode_lenient(data)
+        except ValueError:
+            self._unreadable(data)
+            return
+        live = self._output.live
+        if (
+            live is not None
+            and type(event) is dict
+            and event.get("type") == live.kind.delta
+            and event.get("item_id") == live.source_id
+            and event.get(live.kind.index_key) == live.source_index
+            and event.keys() <= _FLAT
+            and not event.get("logprobs")
+            and type(delta := event.get("delta")) is str
+        ):
+            # Nearly every event ends here: the same part goes on, and its text is all there is.
+            if delta:
+                live.chunks.append(delta)
+                self._emit(live.head + encode(delta))
+            return
+        self._dispatch(name, event)
+
+    def begin(self, upstream: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> None:
+        """Send `response.created` and `in_progress`, once. `upstream` settles the echoes."""
+        if self.state is not State.STARTING:
+            return
+        self._step(Step.BEGIN)
+        self._snapshots.settle(upstream)
+        snapshot = self._snapshots.snapshot("in_progress")
+        for kind in ("response.created", "response.in_progress"):
+            self._emit(encode({**(extra or {}), "type": kind})[:-1] + b',"response":' + snapshot)
+
+    def complete_empty(self) -> None:
+        """A warm-up (`generate: false`): a whole response without output and without a backend."""
+        self.begin({})
+        self._finish(Step.COMPLETE, usage=usage({"input_tokens": 0, "output_tokens": 0}))
+
+    def end(self) -> None:
+        """The body ended. Fails the response if no terminal event came before."""
+        self.fail(
+            UpstreamFault(
+                "The upstream stream was cut off before the response was finished.",
+                code="server_error",
+                status=502,
+                type="server_error",
+            )
+        )
+
+    def fail(self, fault: UpstreamFault) -> None:
+        """Something broke: `response.failed` with the output so far; a refusal if nothing began."""
+        if self.state is State.STARTING:
+            self.fault = fault
+            self._step(Step.FAIL)
+        elif self.state is State.STREAMING:
+            self._output.finish(None, "incomplete")
+            self._finish(Step.FAIL, error=response_error(fault))
+
+    def abandon(self) -> None:
+        """The client left: nothing more is sent."""
+        if self.state in LIVE:
+            self._step(Step.ABANDON)
+
+    def replay(self) -> list[bytes]:
+        """The output as the next request carries it: finished items, and text that was sent.
+
+        Left out: calls that were cut off, and reasoning that a cut left dangling (protocol.md 3).
+        """
+        items = [item for item in self._output.items if not item.cut_call]
+        if self.state is State.INCOMPLETE:
+            while items and items[-1].type == "reasoning":
+                items.pop()
+        return [item.replay() for item in items]
+
+    def wire_items(self) -> list[bytes]:
+        """The output as the client got it, one JSON object an item."""
+        return [item.wire for item in self._output.items]
+
+    def _step(self, step: Step) -> None:
+        try:
+            self.state = TRANSITIONS[self.state, step]
+        except KeyError:
+            raise IllegalTransition(f"run {self.state}: {step}") from None
+
+    def _unreadable(self, data: bytes) -> None:
+        if data.strip() == b"[DONE]":
+            self.end()
+            return
+        log.warning("unreadable upstream event: %.200r", data)
+        self._broken("The upstream sent an event that is not JSON.")
+
+    def _broken(self, message: str) -> None:
+        self.fail(UpstreamFault(message, code="server_error", status=502, type="server_error"))
+
+    def _dispatch(self, name: str | None, event: Any) -> None:
+        if not isinstance(event, dict):
+            self._broken("The upstream sent an event that is not a JSON object.")
+            return
+        kind = event.get("type")
+        if not isinstance(kind, str):
+            kind = name or ""
+        if kind == "error" or event.get("error") or "error_type" in event:
+            self.fail(reported(event))
+        elif kind in _BEGINNINGS:
+            self._on_beginning(event)
+        elif kind in _TERMINALS:
+            self._on_terminal(kind, event)
+        elif kind.startswith("response.") and kind not in _NOISE:
+            self.begin({})
+            self._output.receive(kind, event)
+
+    def _on_beginning(self, event: dict[str, Any]) -> None:
+        keys = ("type", "sequence_number", "stream_id", "response")
+        extra = {key: value for key, value in event.items() if key not in keys}
+        self.begin(_object(event.get("response")), extra)
+
+    def _on_terminal(self, kind: str, event: dict[str, Any]) -> None:
+        upstream = _object(event.get("response"))
+        self.begin(upstream)
+        counted = usage(upstream.get("usage"))
+        step, reason = self._verdict(kind, upstream, counted)
+        if step is Step.FAIL:
+            self._output.finish(None, "incomplete")
+            error = response_error(reported({"error": upstream.get("error") or {}}))
+            self._finish(step, usage=counted, error=error)
+            return
+        self._output.finish(
+            upstream.get("output"), "incomplete" if step is Step.STOP else "completed"
+        )
+        self._finish(step, usage=counted, reason=reason)
+
+    def _verdict(
+        self, kind: str, upstream: Mapping[str, Any], counted: dict[str, Any] | None
+    ) -> tuple[Step, str | None]:
+        """What the end really is: backends call failures and cut answers completed."""
+        status = upstream.get("status")
+        reason = _object(upstream.get("incomplete_details")).get("reason")
+        if kind in ("response.failed", "response.cancelled") or upstream.get("error"):
+            return Step.FAIL, None
+        if status in ("failed", "cancelled", "queued"):
+            return Step.FAIL, None
+        if kind == "response.incomplete" or status == "incomplete" or reason:
+            return Step.STOP, reason or "max_output_tokens"
+        limit = self._request.get("max_output_tokens")
+        spent = counted["output_tokens"] if counted and self._profile.counts_limit else None
+        if spent is not None and isinstance(limit, int) and spent >= limit:
+            return Step.STOP, "max_output_tokens"
+        return Step.COMPLETE, None
+
+    def _finish(
+        self,
+        step: Step,
+        *,
+        usage: dict[str, Any] | None = None,
+        error: dict[str, Any] | None = None,
+        reason: str | None = None,
+    ) -> None:
+        self._step(step)
+        if reason is not None and reason not in _REASONS:
+            log.warning("unknown reason of an incomplete response: %.100s", reason)
+            reason = None
+        status = str(self.state)
+        snapshot = self._snapshots.snapshot(
+            status,
+            output=self.wire_items(),
+            usage=usage,
+            error=error,
+            incomplete_details={"reason": reason} if step is Step.STOP else None,
+            completed_at=int(self._clock()) if step is Step.COMPLETE else None,
+        )
+        self._emit(encode({"type": f"response.{status}"})[:-1] + b',"response":' + snapshot)
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
