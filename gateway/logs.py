@@ -1,0 +1,72 @@
+"""Log lines on stderr: for people, or one JSON object a line. No key ever gets into one."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+from datetime import UTC, datetime
+from typing import Final
+
+#: Ours; modules log to children of it.
+NAME: Final = "multilane"
+SECRET: Final = re.compile(r"(?i)(bearer\s+|openai-insecure-api-key\.)[^\s,'\"\\]+")
+#: A client's text must not be able to forge a line of its own.
+CONTROL: Final = {code: repr(chr(code))[1:-1] for code in (*range(9), *range(10, 32), 127, 0x85)}
+OWN_FIELDS: Final = frozenset(
+    {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName", "color_message"}
+)
+
+
+class Text(logging.Formatter):
+    """`2026-01-31 12:00:00,000 INFO multilane: what happened`, a traceback below it."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Keep the message on its line."""
+        return super().formatMessage(record).translate(CONTROL)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write a record without secrets."""
+        return hide(super().format(record))
+
+
+class Json(logging.Formatter):
+    """One JSON object a line, with the record's `extra` fields as its own."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write a record without secrets."""
+        fields = {key: value for key, value in record.__dict__.items() if key not in OWN_FIELDS}
+        fields |= {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            fields["traceback"] = self.formatException(record.exc_info)
+        return hide(json.dumps(fields, default=str))
+
+
+def hide(text: str) -> str:
+    """Take credentials out of a text, wherever they came from."""
+    return SECRET.sub(r"\1***", text)
+
+
+def configure(level: str, format: str) -> None:
+    """Log our own lines at `level` and other people's warnings, all to stderr in `format`."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Json() if format == "json" else Text())
+    root = logging.getLogger()
+    for old in [old for old in root.handlers if isinstance(old.formatter, Text | Json)]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(logging.WARNING)
+    logging.getLogger(NAME).setLevel(level.upper())
+    # Never at debug: there it writes out every header and frame, keys included.
+    logging.getLogger("uvicorn.error").setLevel("INFO" if level == "debug" else "WARNING")
+    access = logging.getLogger("uvicorn.access")
+    access.handlers, access.propagate = [], False
