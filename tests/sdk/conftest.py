@@ -1,0 +1,67 @@
+"""Backends for the official clients: the rehearsal backend and the real model, each a child process
+that serves the whole session, and a gateway in front of them for each test."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gateway.children import spawn
+from gateway.llama import MODEL, Missing, weights
+from gateway.settings import Settings
+from tests.fakes.gateway import running
+from tests.sdk import node
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+
+@contextmanager
+def _child(*command: str) -> Iterator[str]:
+    child = spawn([sys.executable, "-m", *command])
+    try:
+        yield child.ready("ready ", 60)
+    finally:
+        child.stop()
+
+
+@pytest.fixture(scope="session")
+def rehearse_url() -> Iterator[str]:
+    """The scripted backend at 200 words a second: fast, but lanes can be seen to interleave."""
+    with _child("gateway", "rehearse", "--port", "0", "--rate", "200") as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def llama_url() -> Iterator[str]:
+    """SmolLM2-135M on llama.cpp's server."""
+    try:
+        weights()
+    except Missing as missing:
+        pytest.skip(str(missing))
+    with _child("gateway.llama", "--port", "0") as url:
+        yield url
+
+
+@pytest.fixture
+async def gateway_url(rehearse_url: str) -> AsyncIterator[str]:
+    async with running(Settings(upstream=rehearse_url)) as url:
+        yield url
+
+
+@pytest.fixture
+async def real_url(llama_url: str) -> AsyncIterator[str]:
+    async with running(Settings(upstream=llama_url, dialect="llamacpp", model=MODEL)) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def node_sdk() -> list[str]:
+    """The command that runs a script with the official Node SDK; installs what is missing."""
+    try:
+        return node.prepare()
+    except node.NotHere as missing:
+        pytest.skip(str(missing))
