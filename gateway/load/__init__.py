@@ -1,0 +1,1 @@
+"""`multilane load`: drives a gateway with many lanes, measures and checks the answers."""

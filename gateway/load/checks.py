@@ -1,0 +1,141 @@
+"""One lane checked: which create an event answers, and whether it may come now. Pure.
+
+Feed events, read `faults`. The `Step` of an event is what it meant for the lane, so the same
+reading serves the measuring.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from gateway.load.faults import Ask, Fault, Rule
+from gateway.load.response import CREATED, ResponseCheck
+
+if TYPE_CHECKING:
+    from gateway.load.events import Event, Response
+
+#: Key of a create's `metadata` that holds its marker; a gateway echoes it.
+MARKER = "multilane_load"
+
+_REMEMBERED = 4096
+
+
+class Step(Enum):
+    """What an event meant for its lane."""
+
+    WITHIN = auto()  # one more of the running response
+    STARTED = auto()  # its first
+    ENDED = auto()  # its terminal
+    REFUSED = auto()  # an error event in its place
+    STRAY = auto()  # belongs to nothing we asked for
+
+
+class Owners:
+    """Which lane had a response id first; remembers a connection's latest few thousand."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[str, str] = {}
+
+    def claim(self, response_id: str, lane: str) -> str | None:
+        """Note a new response; the lane that has had this id already, if one has."""
+        before = self._lanes.get(response_id)
+        if before is None:
+            self._lanes[response_id] = lane
+            if len(self._lanes) > _REMEMBERED:
+                del self._lanes[next(iter(self._lanes))]
+        return before
+
+
+class LaneCheck:
+    """A lane's creates in the order they were sent, and the response running now.
+
+    At most one create may wait behind a running response, and only once that has started: then an
+    error event is never ambiguous.
+    """
+
+    def __init__(self, name: str, owners: Owners) -> None:
+        self.name = name
+        self.waiting: deque[Ask] = deque()
+        self.running: ResponseCheck | None = None
+        self.ended: ResponseCheck | None = None  # the latest that got its terminal
+        self.refused: Ask | None = None  # the latest that got an error
+        self.faults: list[Fault] = []
+        self._owners = owners
+
+    def ask(self, ask: Ask) -> None:
+        """A create was sent."""
+        self.waiting.append(ask)
+
+    def feed(self, event: Event) -> Step:
+        """Check one event of this lane."""
+        running = self.running
+        if event.type == "error":
+            return self._error()
+        if running is None or event.type == CREATED:
+            return self._first(event)
+        running.feed(event)
+        return self._settle(running, Step.WITHIN)
+
+    def unanswered(self) -> list[Ask]:
+        """What is still owed an answer, the running one first."""
+        running = [self.running.ask] if self.running else []
+        return running + list(self.waiting)
+
+    def drop(self, message: str) -> None:
+        """Give up on everything unanswered: one fault each."""
+        for ask in self.unanswered():
+            self._fault(Rule.UNANSWERED, f"create {ask.marker}: {message}")
+        self.running = None
+        self.waiting.clear()
+
+    def _error(self) -> Step:
+        if self.waiting:
+            self.refused = self.waiting.popleft()
+            return Step.REFUSED
+        where = "inside a response" if self.running else "on an idle lane"
+        self._fault(Rule.ORDER, f"an error event {where}")
+        return Step.STRAY
+
+    def _first(self, event: Event) -> Step:
+        """An event that is, or should be, the first of the next response."""
+        if self.ended is not None and event.type != CREATED and self.ended.names(event):
+            self._fault(Rule.LATE, f"{event.type} after the terminal event of {self.ended.id}")
+            return Step.STRAY
+        if not self.waiting:
+            return self._unasked(event)
+        if self.running is not None:
+            message = f"{self.running.id} got no terminal event before the next response.created"
+            self._fault(Rule.UNANSWERED, message)
+        self.running = ResponseCheck(self.waiting.popleft(), self.faults)
+        if event.response is not None and event.type == CREATED:
+            self._belongs(event.response, self.running.ask)
+        self.running.feed(event)
+        return self._settle(self.running, Step.STARTED)
+
+    def _settle(self, running: ResponseCheck, step: Step) -> Step:
+        if running.status is None:
+            return step
+        self.running, self.ended = None, running
+        return Step.ENDED
+
+    def _unasked(self, event: Event) -> Step:
+        if self.running is not None:
+            self.running.feed(event)  # a second created: its own check says so
+            return Step.WITHIN
+        self._fault(Rule.LATE, f"{event.type} on a lane that waits for nothing")
+        return Step.STRAY
+
+    def _belongs(self, response: Response, ask: Ask) -> None:
+        before = self._owners.claim(response.id, self.name)
+        if before is not None:
+            self._fault(Rule.LANE, f"{response.id} was already used on lane {before}")
+        metadata = response.metadata
+        echoed = metadata.get(MARKER, ask.marker) if isinstance(metadata, dict) else ask.marker
+        if echoed != ask.marker:
+            rule = Rule.FIFO if echoed in {other.marker for other in self.waiting} else Rule.LANE
+            self._fault(rule, f"{response.id} answers create {echoed}, {ask.marker} was next")
+
+    def _fault(self, rule: Rule, message: str) -> None:
+        self.faults.append(Fault(rule, message))

@@ -1,0 +1,141 @@
+"""What a run has measured: as one JSON object, as tables, and as a live panel meanwhile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import Console
+
+    from gateway.load.histogram import Histogram
+    from gateway.load.plan import Plan
+    from gateway.load.tally import Tally
+
+_SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+_TIMINGS = {
+    "time_to_first_event_ms": "time to first event",
+    "time_to_first_delta_ms": "time to first delta",
+    "gap_ms": "gap between events of a lane",
+    "total_ms": "total",
+}
+
+
+def summary(plan: Plan, tally: Tally, *, interrupted: bool = False) -> dict[str, Any]:
+    """All numbers of a run; what `--json` prints."""
+    seconds = tally.seconds or 1e-9
+    return {
+        "url": plan.url,
+        "connections": plan.connections,
+        "lanes": plan.lanes,
+        "slow_readers": plan.slow_readers,
+        "seconds": round(tally.seconds, 3),
+        "interrupted": interrupted,
+        "responses": {
+            "sent": tally.started,
+            "forks": tally.forks,
+            **{name: tally.statuses[name] for name in ("completed", "incomplete", "failed")},
+            "refused": tally.statuses["refused"],
+            "unfinished": tally.started - tally.finished,
+        },
+        "events": tally.events,
+        "bytes": tally.size,
+        "events_per_second": round(tally.events / seconds, 1),
+        "megabytes_per_second": round(tally.size / seconds / 1e6, 3),
+        "time_to_first_event_ms": _timing(tally.first_event),
+        "time_to_first_delta_ms": _timing(tally.first_delta),
+        "gap_ms": _timing(tally.gap),
+        "total_ms": _timing(tally.total),
+        "errors": dict(tally.errors.most_common()),
+        "violations": {
+            "count": tally.broken,
+            "rules": dict(tally.rules.most_common()),
+            "first": [
+                {
+                    "rule": str(violation.fault.rule),
+                    "message": violation.fault.message,
+                    "connection": violation.connection,
+                    "lane": violation.lane,
+                    "event": violation.event,
+                }
+                for violation in tally.violations
+            ],
+        },
+        "client_cpu_us_per_event": round(tally.cpu * 1e6 / max(1, tally.events), 2),
+        "client_cpu_share": round(tally.cpu / seconds, 3),
+    }
+
+
+def render(console: Console, numbers: dict[str, Any]) -> None:
+    """Print the final tables."""
+    console.print(_counts(numbers))
+    console.print(_timings(numbers))
+    if numbers["errors"]:
+        console.print(_by_name("errors by code", numbers["errors"]))
+    violations = numbers["violations"]
+    if not violations["count"]:
+        console.print("no violations")
+        return
+    console.print(_by_name("violations by rule", violations["rules"]))
+    for first in violations["first"]:
+        place = f"connection {first['connection']}, {first['lane'] or 'no lane'}"
+        console.print(Text(f"{first['rule']}: {first['message']} ({place})", style="red"))
+        if first["event"]:
+            console.print(Text(f"  {first['event']}", style="dim"))
+
+
+def progress(plan: Plan, tally: Tally, events_per_second: float) -> Panel:
+    """The panel shown while the load runs."""
+    table = Table.grid(padding=(0, 3))
+    rows: dict[str, str | Text] = {
+        "time": f"{tally.seconds:.1f} s",
+        "connections": f"{tally.open} of {plan.connections}",
+        "responses": f"{tally.finished:,} done, {tally.started - tally.finished:,} on their way",
+        "events/s": f"{events_per_second:,.0f}",
+        "errors": f"{tally.errors.total():,}",
+        "violations": Text(f"{tally.broken:,}", style="red" if tally.broken else ""),
+    }
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return Panel(table, title=plan.url, expand=False)
+
+
+def _timing(histogram: Histogram) -> dict[str, float | None]:
+    values = {name: histogram.percentile(share) for name, share in _SHARES.items()}
+    values["max"] = histogram.max if histogram.count else None
+    return {
+        name: None if value is None else round(value / 1e6, 3) for name, value in values.items()
+    }
+
+
+def _counts(numbers: dict[str, Any]) -> Table:
+    table = Table(title=numbers["url"], show_header=False)
+    responses = numbers["responses"]
+    table.add_row("responses", ", ".join(f"{n:,} {name}" for name, n in responses.items() if n))
+    over = f"{numbers['seconds']:g} s" + (" (interrupted)" if numbers["interrupted"] else "")
+    table.add_row("events", f"{numbers['events']:,} in {over}")
+    table.add_row("events/s", f"{numbers['events_per_second']:,.0f}")
+    table.add_row("MB/s", f"{numbers['megabytes_per_second']:.2f}")
+    per_event, share = numbers["client_cpu_us_per_event"], numbers["client_cpu_share"]
+    table.add_row("this client", f"{per_event:.1f} CPU µs an event, {share:.0%} of a core")
+    return table
+
+
+def _timings(numbers: dict[str, Any]) -> Table:
+    table = Table("ms", *(*_SHARES, "max"))
+    for key, title in _TIMINGS.items():
+        values: Iterable[float | None] = numbers[key].values()
+        table.add_row(title, *("-" if value is None else f"{value:.3f}" for value in values))
+    return table
+
+
+def _by_name(title: str, counts: dict[str, int]) -> Table:
+    table = Table(title, "count")
+    for name, count in counts.items():
+        table.add_row(Text(name), f"{count:,}")
+    return table

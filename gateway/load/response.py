@@ -1,0 +1,138 @@
+"""One response checked from its first event to its terminal one. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.load.faults import Ask, Fault, Rule
+from gateway.load.texts import DELTAS, DONES, Texts
+
+if TYPE_CHECKING:
+    from gateway.load.events import Event, Response
+
+CREATED = "response.created"
+IN_PROGRESS = "response.in_progress"
+TERMINALS = {
+    "response.completed": "completed",
+    "response.incomplete": "incomplete",
+    "response.failed": "failed",
+}
+
+_OPENING = (CREATED, IN_PROGRESS)
+
+
+class ResponseCheck:
+    """Feed it every event of one response; what was wrong lands in `faults`."""
+
+    def __init__(self, ask: Ask, faults: list[Fault]) -> None:
+        self.ask = ask
+        self.id: str | None = None
+        self.status: str | None = None  # set by the terminal event
+        self._faults = faults
+        self._number = 0
+        self._seen = 0
+        self._items: list[str | None] = []
+        self._open: set[int] = set()
+        self._texts = Texts()
+
+    def feed(self, event: Event) -> None:
+        """Check one event."""
+        kind = event.type
+        if event.sequence_number != self._number:
+            self._fault(Rule.NUMBER, f"sequence_number {_shown(event)}, expected {self._number}")
+        self._number = event.sequence_number + 1
+        if self._seen < len(_OPENING):
+            self._opening(kind)
+        elif kind in _OPENING:
+            self._fault(Rule.ORDER, f"a second {kind}")
+        self._seen += 1
+        if event.output_index >= 0 and kind != "response.output_item.added":
+            self._placed(event)
+        if channel := DELTAS.get(kind):
+            self._texts.add(channel, event)
+        else:
+            self._lifecycle(event)
+
+    def names(self, event: Event) -> bool:
+        """Whether the event speaks of this response or of one of its items."""
+        if event.response is not None:
+            return event.response.id == self.id
+        return event.item_id is not None and event.item_id in self._items
+
+    def _opening(self, kind: str) -> None:
+        expected = _OPENING[self._seen]
+        if kind != expected:
+            self._fault(Rule.ORDER, f"{kind} where {expected} belongs")
+
+    def _placed(self, event: Event) -> None:
+        """An event inside an item: the item exists and is the one it names."""
+        if event.output_index >= len(self._items):
+            self._fault(Rule.INDEX, f"output_index {event.output_index} was never added")
+        elif event.item_id is not None and event.item_id != self._items[event.output_index]:
+            owner = self._items[event.output_index]
+            self._fault(Rule.INDEX, f"item {event.item_id} at the place of {owner}")
+
+    def _lifecycle(self, event: Event) -> None:
+        kind = event.type
+        if channel := DONES.get(kind):
+            problem = self._texts.close(channel, event)
+            if problem:
+                self._fault(Rule.TEXT, problem)
+        elif kind == "response.output_item.added":
+            self._added(event)
+        elif kind == "response.output_item.done":
+            self._closed(event)
+        elif event.response is not None:
+            self._snapshot(kind, event.response)
+
+    def _added(self, event: Event) -> None:
+        if event.output_index != len(self._items):
+            expected = len(self._items)
+            self._fault(Rule.INDEX, f"output_index {event.output_index}, expected {expected}")
+        self._open.add(len(self._items))
+        self._items.append(_id_of(event.item))
+
+    def _closed(self, event: Event) -> None:
+        if event.output_index not in self._open:
+            self._fault(Rule.INDEX, f"output_index {event.output_index} is not open")
+            return
+        self._open.discard(event.output_index)
+        if _id_of(event.item) != self._items[event.output_index]:
+            self._fault(Rule.INDEX, f"item {_id_of(event.item)} closes another one's place")
+
+    def _snapshot(self, kind: str, response: Response) -> None:
+        if self.id is None:
+            self.id = response.id
+        elif response.id != self.id:
+            self._fault(Rule.LANE, f"{kind} of {response.id} inside {self.id}")
+        if response.previous_response_id != self.ask.parent:
+            got, asked = response.previous_response_id, self.ask.parent
+            self._fault(Rule.PARENT, f"previous_response_id {got}, asked for {asked}")
+        status = TERMINALS.get(kind)
+        if status:
+            self._finish(status, response)
+
+    def _finish(self, status: str, response: Response) -> None:
+        self.status = status
+        partial = status == "failed"
+        if response.status != status:
+            self._fault(Rule.ORDER, f"status {response.status} in response.{status}")
+        ids = [_id_of(item) for item in response.output]
+        if ids != self._items[: len(ids)] or (len(ids) < len(self._items) and not partial):
+            self._fault(Rule.INDEX, f"the final output holds {ids}, streamed were {self._items}")
+            return
+        if self._open and not partial:
+            self._fault(Rule.ORDER, f"output {sorted(self._open)} got no response.output_item.done")
+        for problem in self._texts.settle(response.output, partial=partial):
+            self._fault(Rule.TEXT, problem)
+
+    def _fault(self, rule: Rule, message: str) -> None:
+        self._faults.append(Fault(rule, message))
+
+
+def _id_of(item: object) -> str | None:
+    return item.get("id") if isinstance(item, dict) else None
+
+
+def _shown(event: Event) -> str:
+    return "missing" if event.sequence_number == -1 else str(event.sequence_number)

@@ -1,0 +1,127 @@
+"""Whole text: what the deltas of a response add up to, its done events say and its output holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gateway.load.events import Event
+
+#: Event types without `.delta`/`.done`, and the field of the done event with the whole text.
+CHANNELS = {
+    "response.output_text": "text",
+    "response.refusal": "refusal",
+    "response.reasoning_text": "text",
+    "response.reasoning_summary_text": "text",
+    "response.function_call_arguments": "arguments",
+    "response.mcp_call_arguments": "arguments",
+    "response.custom_tool_call_input": "input",
+    "response.code_interpreter_call_code": "code",
+}
+DELTAS = {f"{channel}.delta": channel for channel in CHANNELS}
+DONES = {f"{channel}.done": channel for channel in CHANNELS}
+
+_PARTS = {
+    ("content", "output_text"): ("response.output_text", "text"),
+    ("content", "refusal"): ("response.refusal", "refusal"),
+    ("content", "reasoning_text"): ("response.reasoning_text", "text"),
+    ("summary", "summary_text"): ("response.reasoning_summary_text", "text"),
+}
+_WHOLE = {
+    "function_call": ("response.function_call_arguments", "arguments"),
+    "mcp_call": ("response.mcp_call_arguments", "arguments"),
+    "custom_tool_call": ("response.custom_tool_call_input", "input"),
+    "code_interpreter_call": ("response.code_interpreter_call_code", "code"),
+}
+
+
+class Place(NamedTuple):
+    """Where a text belongs; `part` is the content or summary index, -1 for a call's own text."""
+
+    channel: str
+    output: int
+    part: int
+
+    def __str__(self) -> str:
+        part = f", part {self.part}" if self.part >= 0 else ""
+        return f"{self.channel.removeprefix('response.')} of output {self.output}{part}"
+
+
+class Texts:
+    """The texts of one response while it streams."""
+
+    def __init__(self) -> None:
+        self._open: dict[Place, list[str]] = {}
+        self._done: dict[Place, str] = {}
+
+    def add(self, channel: str, event: Event) -> None:
+        """Take one delta."""
+        place = _place(channel, event)
+        parts = self._open.get(place)
+        if parts is None:
+            parts = self._open[place] = []
+        parts.append(event.delta if isinstance(event.delta, str) else "")
+
+    def close(self, channel: str, event: Event) -> str | None:
+        """Compare a done event with its deltas; says what is wrong."""
+        place = _place(channel, event)
+        streamed = "".join(self._open.pop(place, []))
+        self._done[place] = streamed
+        return _differ(place, streamed, getattr(event, CHANNELS[channel]), "the done event has")
+
+    def settle(self, output: list[Any], *, partial: bool) -> Iterator[str]:
+        """Compare the terminal event's output with everything streamed; says what is wrong.
+
+        `partial` is for a failed response: its output may lack what was cut off.
+        """
+        whole = dict(_texts(output))
+        for place, parts in self._open.items():
+            self._done[place] = "".join(parts)
+            if not partial:
+                yield f"{place} got no done event"
+        for place in self._done.keys() | whole.keys():
+            if partial and place not in whole:
+                continue
+            streamed = self._done.get(place, "")
+            problem = _differ(place, streamed, whole.get(place, ""), "the final output has")
+            if problem:
+                yield problem
+
+
+def _place(channel: str, event: Event) -> Place:
+    part = event.content_index if event.content_index >= 0 else event.summary_index
+    return Place(channel, event.output_index, part)
+
+
+def _differ(place: Place, streamed: str, whole: Any, teller: str) -> str | None:
+    if streamed == whole:
+        return None
+    return f"{place}: the deltas join to {_short(streamed)}, {teller} {_short(whole)}"
+
+
+def _short(text: Any) -> str:
+    shown = repr(text)
+    return (
+        shown if len(shown) <= 90 else f"{shown[:40]}…{shown[-40:]} ({len(shown) - 2} characters)"
+    )
+
+
+def _texts(output: list[Any]) -> Iterator[tuple[Place, Any]]:
+    for index, item in enumerate(output):
+        if not isinstance(item, dict):
+            continue
+        if whole := _WHOLE.get(item.get("type", "")):
+            channel, field = whole
+            yield Place(channel, index, -1), item.get(field) or ""
+        yield from _part_texts(index, item, "content")
+        yield from _part_texts(index, item, "summary")
+
+
+def _part_texts(index: int, item: dict[str, Any], name: str) -> Iterator[tuple[Place, Any]]:
+    for number, part in enumerate(item.get(name) or ()):
+        known = _PARTS.get((name, part.get("type", ""))) if isinstance(part, dict) else None
+        if known:
+            channel, field = known
+            yield Place(channel, index, number), part.get(field)
