@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lanes.errors import UpstreamFault
+from lanes.errors import Fault, UpstreamFault
 
 #: All that `response.error.code` may be, by the official SDK.
 ERROR_CODES = frozenset(
@@ -77,7 +77,7 @@ def _code(status: int) -> str:
     return "rate_limit_exceeded" if status == 429 else "server_error"
 
 
-def response_error(fault: UpstreamFault) -> dict[str, Any]:
+def response_error(fault: Fault) -> dict[str, Any]:
     """`response.error`: the code from the SDK's closed list, the original kept in the message."""
     if fault.code in ERROR_CODES:
         return {"code": fault.code, "message": fault.message}

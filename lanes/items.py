@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lanes.codec import encode
-from lanes.parts import BY_NAME, CALL_KINDS, OUTPUT_TEXT, REASONING, SUMMARY, Part
+from lanes.entries import Entry
+from lanes.parts import CALL_KINDS, OUTPUT_TEXT, REASONING, SUMMARY, Part, kind_of
 
 if TYPE_CHECKING:
     from lanes.parts import Emit, Kind
@@ -66,6 +67,7 @@ class Item:
         self._encrypted = encrypted
         self._base = _clean(added)
         self._others: list[Any] = []
+        self._shown: dict[str, Any] = {}
         self._call_given = False
         self._cut = False
         if self.type in CALL_KINDS:
@@ -130,7 +132,7 @@ class Item:
         """
         self.final = final or self.final
         if not self.open:
-            self.wire = encode(self._compose("completed"))
+            self._seal("completed")
             return
         if self.final is not None:
             self._finish(self.summary, self.final.get("summary"), emit)
@@ -140,9 +142,13 @@ class Item:
         if self.call is not None:
             self._close_call(self.call, emit)
         self.open = False
-        self.wire = encode(self._compose(status))
+        self._seal(status)
         head = {"type": "response.output_item.done", "output_index": self.index}
         emit(encode(head)[:-1] + b',"item":' + self.wire)
+
+    def _seal(self, status: str) -> None:
+        self._shown = self._compose(status)
+        self.wire = encode(self._shown)
 
     def promise(self, final: dict[str, Any]) -> None:
         """Remember the backend's finished item until `close`."""
@@ -174,7 +180,7 @@ class Item:
             return
         seen = 0
         for final in finals:
-            kind = BY_NAME.get(final.get("type", "")) if isinstance(final, dict) else None
+            kind = kind_of(final)
             if kind is None or kind.item_type != self.type:
                 self._others.append(final)
                 continue
@@ -216,11 +222,13 @@ class Item:
         if item.get("status") == "in_progress":
             item["status"] = "completed" if self.final else "incomplete"
 
-    def replay(self) -> bytes:
-        """The item as it goes back to the backend: its own, value for value, if that was sent."""
-        if self.final is not None and self._agrees(self.final):
-            return encode(self.final)
-        return self.wire
+    def entry(self) -> Entry:
+        """The item as history keeps it: the client's names for it, and what the backend gets back.
+
+        That is the backend's own finished item, value for value, if it says what was sent.
+        """
+        agreed = self.final is not None and self._agrees(self.final)
+        return Entry.of(self._shown, encode(self.final) if agreed else self.wire)
 
     def _agrees(self, final: dict[str, Any]) -> bool:
         if self.call is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.codec import encode
 from lanes.items import PREFIXES, PRIVATE_KEYS, Item
-from lanes.parts import BY_DELTA, BY_DONE, BY_NAME, CALL_KINDS
+from lanes.parts import BY_DELTA, BY_DONE, CALL_KINDS, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,7 +135,7 @@ class Output:
 
     def _part_added(self, event: dict[str, Any]) -> None:
         known = event.get("part")
-        kind = BY_NAME.get(known.get("type", "")) if isinstance(known, dict) else None
+        kind = kind_of(known)
         if kind is None or kind.index_key is None:
             self._other(event)
             return
@@ -145,17 +145,17 @@ class Output:
         index = _integer(event.get(kind.index_key))
         part = item.part(kind, index)
         if part is None or not part.open or (index is None and part.chunks):
-            item.open_part(kind, self._emit, index, known)
+            item.open_part(kind, self._emit, index, _object(known))
 
     def _part_done(self, event: dict[str, Any]) -> None:
         final = event.get("part")
-        kind = BY_NAME.get(final.get("type", "")) if isinstance(final, dict) else None
+        kind = kind_of(final)
         if kind is None or kind.index_key is None:
             self._other(event)
             return
         part = self._part(event, kind)
-        if part is not None and isinstance(final, dict):
-            part.close(self._emit, final)
+        if part is not None:
+            part.close(self._emit, _object(final))
 
     def _delta(self, event: dict[str, Any]) -> None:
         kind = BY_DELTA[event["type"]]
@@ -325,6 +325,10 @@ def _is_item(value: object) -> bool:
 def _item(event: dict[str, Any]) -> dict[str, Any] | None:
     item = event.get("item")
     return item if isinstance(item, dict) and _is_item(item) else None
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _integer(value: object) -> int | None:

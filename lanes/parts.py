@@ -69,11 +69,17 @@ CUSTOM_INPUT = Kind(
     done="response.custom_tool_call_input.done",
 )
 KINDS = (OUTPUT_TEXT, REFUSAL, REASONING, SUMMARY, ARGUMENTS, CUSTOM_INPUT)
-BY_NAME = {kind.name: kind for kind in KINDS}
+_BY_NAME = {kind.name: kind for kind in KINDS}
 BY_DELTA = {kind.delta: kind for kind in KINDS}
 BY_DONE = {kind.done: kind for kind in KINDS}
 #: The text that a whole call carries, by the type of its item.
 CALL_KINDS = {kind.item_type: kind for kind in (ARGUMENTS, CUSTOM_INPUT)}
+
+
+def kind_of(part: object) -> Kind | None:
+    """The kind of a part as a backend sent it; None for what is not known or no part at all."""
+    name = part.get("type") if isinstance(part, dict) else None
+    return _BY_NAME.get(name) if isinstance(name, str) else None
 
 
 @dataclass(slots=True)

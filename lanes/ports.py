@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from lanes.errors import Fault
+    from lanes.events import Stamp
+    from lanes.profile import Profile
+
 #: One server-sent event: the `event:` line, if there was one, and the joined data.
 Event = tuple[str | None, bytes]
 
@@ -17,7 +21,8 @@ class Stream(Protocol):
     async def relay(self, sink: Callable[[list[Event]], None]) -> None:
         """Call `sink` with the events of each network read, until the body ends or `release`.
 
-        Raises UpstreamFault when the body breaks off or is silent for too long.
+        Raises UpstreamFault when the body breaks off or is silent for too long. Raising and being
+        cancelled close the connection.
         """
 
     def pause(self) -> None:
@@ -36,6 +41,10 @@ class Stream(Protocol):
 class Upstream(Protocol):
     """One backend."""
 
+    @property
+    def profile(self) -> Profile:
+        """How far its streams can be trusted."""
+
     async def open(
         self, body: Mapping[str, Any], items: Sequence[bytes], headers: Mapping[str, str]
     ) -> Stream:
@@ -45,3 +54,22 @@ class Upstream(Protocol):
         client's allowed ones. Retries while nothing was relayed. Raises UpstreamFault, or
         ClientFault where the dialect cannot say it.
         """
+
+
+class Outbox(Protocol):
+    """The single writer of one connection. What is put leaves with the next `flush`, in order."""
+
+    def put(self, body: bytes, stamp: Stamp) -> None:
+        """Number an event and queue it. `body` is its JSON object without the closing brace."""
+
+    def error(self, fault: Fault, stream_id: str | None) -> None:
+        """Queue an `error` event and flush."""
+
+    def flush(self) -> None:
+        """Hand all that is queued to the transport in one write."""
+
+    def attach(self, stream: Stream) -> None:
+        """Pause this stream whenever the client falls behind."""
+
+    def detach(self, stream: Stream) -> None:
+        """Forget the stream."""

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from lanes.codec import decode_lenient, encode
-from lanes.errors import IllegalTransition, UpstreamFault
+from lanes.errors import Fault, IllegalTransition, UpstreamFault
 from lanes.faults import reported, response_error
 from lanes.output import Output
 from lanes.response import Snapshots, usage
@@ -19,6 +19,7 @@ from lanes.response import Snapshots, usage
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from lanes.entries import Entry
     from lanes.parts import Emit
     from lanes.profile import Profile
 
@@ -167,12 +168,22 @@ class Run:
             self._output.finish(None, "incomplete")
             self._finish(Step.FAIL, error=response_error(fault))
 
+    def give_up(self, fault: Fault) -> bool:
+        """Our own code broke on this response: end it with the items that are finished.
+
+        Returns False if nothing was sent that needs an end, and an `error` event will do.
+        """
+        if self.state is State.STREAMING:
+            self._finish(Step.FAIL, error=response_error(fault))
+            return True
+        return self.state is not State.STARTING
+
     def abandon(self) -> None:
         """The client left: nothing more is sent."""
         if self.state in LIVE:
             self._step(Step.ABANDON)
 
-    def replay(self) -> list[bytes]:
+    def entries(self) -> list[Entry]:
         """The output as the next request carries it: finished items, and text that was sent.
 
         Left out: calls that were cut off, and reasoning that a cut left dangling (protocol.md 3).
@@ -181,11 +192,7 @@ class Run:
         if self.state is State.INCOMPLETE:
             while items and items[-1].type == "reasoning":
                 items.pop()
-        return [item.replay() for item in items]
-
-    def wire_items(self) -> list[bytes]:
-        """The output as the client got it, one JSON object an item."""
-        return [item.wire for item in self._output.items]
+        return [item.entry() for item in items]
 
     def _step(self, step: Step) -> None:
         try:
@@ -273,7 +280,7 @@ class Run:
         status = str(self.state)
         snapshot = self._snapshots.snapshot(
             status,
-            output=self.wire_items(),
+            output=[item.wire for item in self._output.items if not item.open],
             usage=usage,
             error=error,
             incomplete_details={"reason": reason} if step is Step.STOP else None,
