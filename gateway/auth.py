@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import ipaddress
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -13,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 from pydantic import SecretStr
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    #: As ASGI has them: lower-case names, raw values, repeats kept.
-    Headers = Sequence[tuple[bytes, bytes]]
+#: As ASGI has them: lower-case names, raw values, repeats kept.
+Headers = Sequence[tuple[bytes, bytes]]
 
 #: A browser cannot set Authorization, so it offers its key as a subprotocol (the vendor's form).
 KEY_PROTOCOL: Final = b"openai-insecure-api-key."

@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING, Final, NoReturn
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+LINUX = sys.platform == "linux"
 LINE_BYTES: Final = 4096
 #: Lines kept: enough to find the one that is waited for, and to see why a child ended.
 OUT_LINES: Final = 1000
@@ -114,7 +115,7 @@ def spawn(argv: Sequence[str], *, name: str = "child") -> Child:
     """Start a program that ends when we end. It has a session of its own: no Ctrl-C reaches it."""
     # The kernel's signal comes when the *thread* that started the child ends: main thread only.
     main = threading.current_thread() is threading.main_thread()
-    leash = "kernel" if sys.platform == "linux" and main else "pipe"
+    leash = "kernel" if LINUX and main else "pipe"
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", __file__, leash, str(os.getpid()), *argv],
         stdin=subprocess.PIPE,

@@ -69,4 +69,4 @@ def configure(level: str, format: str) -> None:
     # Never at debug: there it writes out every header and frame, keys included.
     logging.getLogger("uvicorn.error").setLevel("INFO" if level == "debug" else "WARNING")
     access = logging.getLogger("uvicorn.access")
-    access.handlers, access.propagate = [], False
+    access.handlers, access.propagate = [logging.NullHandler()], False

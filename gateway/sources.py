@@ -107,7 +107,7 @@ def _secret_files() -> dict[str, tuple[str, Any]]:
 
 
 def _unknown(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
     return f"{name} is not a setting" + (f"; did you mean {near[0]}?" if near else "")
 
 

@@ -1,0 +1,1 @@
+"""What README says is what the code does."""

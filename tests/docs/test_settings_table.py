@@ -1,0 +1,24 @@
+"""README's settings table is the one the code prints."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def test_the_table_is_current() -> None:
+    printed = subprocess.run(
+        [sys.executable, "-m", "gateway.settings"],
+        cwd=README.parent,
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    ).stdout
+    _, opened, rest = README.read_text("utf-8").partition("<!-- settings -->\n")
+    table, closed, _ = rest.partition("<!-- /settings -->")
+    assert opened, "README has no table between <!-- settings --> and <!-- /settings -->"
+    assert closed, "README has no table between <!-- settings --> and <!-- /settings -->"
+    assert table.strip() == printed.strip(), "put in what `python -m gateway.settings` prints"

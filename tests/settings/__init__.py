@@ -1,0 +1,1 @@
+"""Settings, the command line, logs, keys and children: how the gateway starts and who gets in."""

@@ -1,0 +1,84 @@
+"""Log lines: text or JSON, one record a line, and no key in any of them."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gateway import logs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    names = (None, "multilane", "uvicorn.error", "uvicorn.access")
+    before = [
+        (logger, logger.level, logger.handlers[:], logger.propagate)
+        for logger in map(logging.getLogger, names)
+    ]
+    yield
+    for logger, level, handlers, propagate in before:
+        logger.setLevel(level)
+        logger.handlers, logger.propagate = handlers, propagate
+
+
+def test_text_keeps_a_message_on_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure("info", "text")
+    logging.getLogger("multilane.connection").info("lane %s", "a\nERROR forged\x1b[31m")
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.endswith(r" INFO multilane.connection: lane a\nERROR forged\x1b[31m")
+
+
+def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure("info", "json")
+    try:
+        raise ValueError("two\nlines \ud83d")
+    except ValueError:
+        logging.getLogger("multilane").exception("failed: %s", "\n", extra={"lane": "a", "n": 1})
+    [line] = capsys.readouterr().err.splitlines()
+    fields = json.loads(line)
+    assert fields["message"] == "failed: \n"
+    assert (fields["level"], fields["logger"]) == ("error", "multilane")
+    assert (fields["lane"], fields["n"]) == ("a", 1)
+    assert "ValueError: two\nlines" in fields["traceback"]
+    assert set(fields) == {"time", "level", "logger", "message", "traceback", "lane", "n"}
+
+
+@pytest.mark.parametrize("format", ["text", "json"])
+def test_no_key_gets_into_a_line(format: str, capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure("debug", format)
+    ours = logging.getLogger("multilane")
+    ours.debug("headers %r", {"authorization": "Bearer sk-hush"})
+    ours.debug("headers %r", [(b"sec-websocket-protocol", b"openai-insecure-api-key.sk-hush, x")])
+    try:
+        raise ValueError("AUTHORIZATION: bearer  sk-hush")
+    except ValueError:
+        ours.exception("failed", extra={"token": 'Bearer sk-hush"'})
+    written = capsys.readouterr().err
+    assert "hush" not in written
+    assert written.count("***") >= 3
+
+
+def test_levels(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure("info", "text")
+    logs.configure("info", "text")  # twice is as good as once
+    logging.getLogger("multilane").info("1")
+    logging.getLogger("multilane").debug("no")
+    logging.getLogger("uvicorn.error").warning("2")
+    logging.getLogger("uvicorn.error").info("no")
+    logging.getLogger("uvicorn.access").error("no")
+    logging.getLogger("another").warning("3")
+    logging.getLogger("another").info("no")
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.rpartition(" ")[2] for line in lines] == ["1", "2", "3"]
+
+
+def test_debug_never_opens_the_logger_that_writes_out_headers() -> None:
+    logs.configure("debug", "text")
+    assert logging.getLogger("multilane").isEnabledFor(logging.DEBUG)
+    assert logging.getLogger("uvicorn.error").getEffectiveLevel() == logging.INFO
