@@ -21,14 +21,17 @@ Two lanes on one socket, with `pip install "openai[realtime]"`:
     client = OpenAI(base_url="{url}", api_key="{key}")
     with client.responses.connect() as connection:
         for lane in ("a", "b"):
-            connection.response.create(stream_id=lane, input=f"Tell me a story about {{lane}}.")
+            text = f"Tell me a story about the letter {{lane}}."
+            connection.response.create(stream_id=lane, input=text, max_output_tokens=60)
         running = {{"a", "b"}}
         while running:
             event = connection.recv()
             if event.type == "response.output_text.delta":
                 print(event.stream_id, event.delta)
-            elif event.type in ("response.completed", "response.incomplete", "error"):
+            elif event.type in ("response.completed", "response.incomplete"):
                 running.discard(event.stream_id)
+            elif event.type in ("response.failed", "error"):
+                raise SystemExit(event.to_json())
 """
 
 

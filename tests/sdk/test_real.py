@@ -98,6 +98,16 @@ async def test_a_client_that_leaves_frees_the_backend(real_url: str, llama_url: 
             await anyio.sleep(0.02)
 
 
+async def test_a_refusal_is_an_error_and_the_lane_lives_on(real_url: str) -> None:
+    async with connect(real_url) as client:
+        await client.create("a", model="smollm2-135m", input="word " * 3000)
+        error = await client.error("a")
+        assert error["status"] == 400
+        assert error["error"]["code"] == "context_length_exceeded"
+        await client.create("a", model="smollm2-135m", max_output_tokens=16)
+        assert (await client.ended("a"))["status"] in ("completed", "incomplete")
+
+
 async def test_a_continuation_knows_what_was_said(real_url: str) -> None:
     async with _connected(real_url) as (connection, lanes):
         events = aiter(connection)
