@@ -46,9 +46,8 @@ class ResponseCheck:
         elif kind in _OPENING:
             self._fault(Rule.ORDER, f"a second {kind}")
         self._seen += 1
-        if event.output_index >= 0 and kind != "response.output_item.added":
-            self._placed(event)
         if channel := DELTAS.get(kind):
+            self._placed(event)
             self._texts.add(channel, event)
         else:
             self._lifecycle(event)
@@ -66,14 +65,16 @@ class ResponseCheck:
 
     def _placed(self, event: Event) -> None:
         """An event inside an item: the item exists and is the one it names."""
-        if event.output_index >= len(self._items):
-            self._fault(Rule.INDEX, f"output_index {event.output_index} was never added")
-        elif event.item_id is not None and event.item_id != self._items[event.output_index]:
-            owner = self._items[event.output_index]
-            self._fault(Rule.INDEX, f"item {event.item_id} at the place of {owner}")
+        index, item, items = event.output_index, event.item_id, self._items
+        if not 0 <= index < len(items):
+            self._fault(Rule.INDEX, f"output_index {index} is of no item")
+        elif item is not None and item != items[index]:
+            self._fault(Rule.INDEX, f"item {item} at the place of {items[index]}")
 
     def _lifecycle(self, event: Event) -> None:
         kind = event.type
+        if event.output_index >= 0 and kind != "response.output_item.added":
+            self._placed(event)
         if channel := DONES.get(kind):
             problem = self._texts.close(channel, event)
             if problem:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,16 +37,9 @@ _WHOLE = {
 }
 
 
-class Place(NamedTuple):
-    """Where a text belongs; `part` is the content or summary index, -1 for a call's own text."""
-
-    channel: str
-    output: int
-    part: int
-
-    def __str__(self) -> str:
-        part = f", part {self.part}" if self.part >= 0 else ""
-        return f"{self.channel.removeprefix('response.')} of output {self.output}{part}"
+#: Where a text belongs: its channel, output_index, and content or summary index (-1: a call's own
+#: text). A plain tuple, as one is made for every delta.
+Place = tuple[str, int, int]
 
 
 class Texts:
@@ -58,7 +51,9 @@ class Texts:
 
     def add(self, channel: str, event: Event) -> None:
         """Take one delta."""
-        place = _place(channel, event)
+        # _place() written out: this line runs for every delta.
+        part = event.content_index if event.content_index >= 0 else event.summary_index
+        place = (channel, event.output_index, part)
         parts = self._open.get(place)
         if parts is None:
             parts = self._open[place] = []
@@ -80,7 +75,7 @@ class Texts:
         for place, parts in self._open.items():
             self._done[place] = "".join(parts)
             if not partial:
-                yield f"{place} got no done event"
+                yield f"{_named(place)} got no done event"
         for place in self._done.keys() | whole.keys():
             if partial and place not in whole:
                 continue
@@ -92,13 +87,19 @@ class Texts:
 
 def _place(channel: str, event: Event) -> Place:
     part = event.content_index if event.content_index >= 0 else event.summary_index
-    return Place(channel, event.output_index, part)
+    return channel, event.output_index, part
+
+
+def _named(place: Place) -> str:
+    channel, output, part = place
+    where = f", part {part}" if part >= 0 else ""
+    return f"{channel.removeprefix('response.')} of output {output}{where}"
 
 
 def _differ(place: Place, streamed: str, whole: Any, teller: str) -> str | None:
     if streamed == whole:
         return None
-    return f"{place}: the deltas join to {_short(streamed)}, {teller} {_short(whole)}"
+    return f"{_named(place)}: the deltas join to {_short(streamed)}, {teller} {_short(whole)}"
 
 
 def _short(text: Any) -> str:
@@ -114,7 +115,7 @@ def _texts(output: list[Any]) -> Iterator[tuple[Place, Any]]:
             continue
         if whole := _WHOLE.get(item.get("type", "")):
             channel, field = whole
-            yield Place(channel, index, -1), item.get(field) or ""
+            yield (channel, index, -1), item.get(field) or ""
         yield from _part_texts(index, item, "content")
         yield from _part_texts(index, item, "summary")
 
@@ -124,4 +125,4 @@ def _part_texts(index: int, item: dict[str, Any], name: str) -> Iterator[tuple[P
         known = _PARTS.get((name, part.get("type", ""))) if isinstance(part, dict) else None
         if known:
             channel, field = known
-            yield Place(channel, index, number), part.get(field)
+            yield (channel, index, number), part.get(field)

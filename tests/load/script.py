@@ -164,6 +164,8 @@ FAULTS: dict[str, tuple[Callable[[Events], None], Rule]] = {
     "no item done": (_renumbered("response.output_item.done"), Rule.ORDER),
     "an index left out": (_changed("response.output_item.added", 1, output_index=2), Rule.INDEX),
     "an index never added": (_changed(TEXT_DELTA, output_index=7), Rule.INDEX),
+    "a delta of no item": (_changed(TEXT_DELTA, output_index=-1), Rule.INDEX),
+    "a delta before any item": (_lost("response.output_item.added"), Rule.INDEX),
     "another item's id": (_changed(TEXT_DELTA, item_id="msg_of_another_lane"), Rule.INDEX),
     "another item closed": (_changed("response.output_item.done", item={"id": "x"}), Rule.INDEX),
     "an item closed twice": (_changed("response.output_item.done", 1, output_index=0), Rule.INDEX),

@@ -6,12 +6,19 @@ import asyncio
 import http
 import json
 import signal
+import ssl
 import sys
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from anyio import fail_after, to_thread
 from click.testing import CliRunner, Result
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from gateway.load.command import load
 from tests.load.script import FAULTS, Events
@@ -19,6 +26,7 @@ from tests.load.stub import Stub, running
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from websockets.asyncio.server import ServerConnection
     from websockets.http11 import Request, Response
@@ -31,6 +39,26 @@ SMALL = ["--connections", "2", "--lanes", "3", "--responses", "3", "--timeout", 
 @pytest.fixture
 def stub() -> Stub:
     return Stub()
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A key and its self-signed certificate for 127.0.0.1 in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "loopback")])
+    now = datetime.now(UTC)
+    address = x509.IPAddress(IPv4Address("127.0.0.1"))
+    built = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path = tmp_path_factory.mktemp("tls") / "both.pem"
+    path.write_bytes(private + built.public_bytes(Encoding.PEM))
+    return path
 
 
 async def run(stub: Stub, *options: str, env: dict[str, str] | None = None) -> Result:
@@ -186,6 +214,19 @@ async def test_the_key_is_sent(stub: Stub) -> None:
     assert refused.stdout == ""
     assert refused.stderr.endswith("the upgrade was refused with 401: no such key\n")
     assert refused.stderr.count("\n") == 1
+
+
+async def test_tls(stub: Stub, certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    async with running(stub, context) as url:
+        distrusted = await invoke(url)
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        trusted = await invoke(url)
+    assert distrusted.exit_code == 2
+    assert "CERTIFICATE_VERIFY_FAILED" in distrusted.stderr
+    assert trusted.exit_code == 0
+    assert "18 completed" in trusted.output
 
 
 async def test_nobody_there(stub: Stub) -> None:
