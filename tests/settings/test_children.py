@@ -125,12 +125,20 @@ def test_standard_input_is_empty() -> None:
 
 
 def test_a_thread_that_ends_takes_no_child_along() -> None:
+    code = (
+        "import time; print('ready', flush=True); time.sleep(0.3); print('still here', flush=True)"
+    )
     spawned: list[children.Child] = []
-    thread = threading.Thread(target=lambda: spawned.append(spawn(["sleep", "60"])))
+
+    def start() -> None:
+        spawned.append(spawn(script(code)))
+        spawned[0].ready("ready", 10)
+
+    thread = threading.Thread(target=start)
     thread.start()
     thread.join()
-    with pytest.raises(ChildFailed, match="was not ready"):
-        spawned[0].ready("ready", 0.3)
+    assert spawned[0].ready("still", 10) == "here"
+    spawned[0].stop()
 
 
 @pytest.mark.parametrize("where", ["main", "thread", "other"])
