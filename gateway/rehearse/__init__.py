@@ -1,7 +1,8 @@
 """The bundled upstream: a scripted Responses backend for trying and testing. No model behind it.
 
 - request.py: bytes -> a checked request, as strict as the hosted API
-- items.py: the same for the items of its input (shapes.py, checks.py, errors.py)
+- items.py: the same for the items of its input (shapes.py); tools.py: for its tools
+- checks.py, errors.py: what they refuse and how
 - conversation.py: a checked request -> what was said so far
 - script.py: what was said -> a plan of the answer (plan.py, words.py, values.py)
 - telling.py: a plan -> the events of OpenAI's stream (parts.py, response.py)

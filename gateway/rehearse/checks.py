@@ -39,14 +39,16 @@ def check_type(path: str, value: object, types: tuple[type, ...]) -> None:
     )
 
 
-def check_choice(path: str, where: Mapping[str, Any], choices: Collection[str]) -> None:
-    """`path` may lead into one object, a.b; absent and null are fine."""
+def check_choice(
+    path: str, where: Mapping[str, Any], choices: Collection[str], *, within: str = ""
+) -> None:
+    """`path` leads through objects, a.b; absent and null are fine. `within` goes before it."""
     *outer, key = path.split(".")
     for name in outer:
         where = where.get(name) or {}
     value = where.get(key)
     if value is not None and (type(value) is not str or value not in choices):
-        wrong(path, value, choices)
+        wrong(f"{within}{path}", value, choices)
 
 
 def wrong(path: str, value: object, choices: Collection[str]) -> None:

@@ -84,14 +84,15 @@ def _call(telling: Telling, index: int, call: Call) -> Iterator[Step]:
     own = telling.own(prefix, index)
     where = {"item_id": own, "output_index": index}
     item = {"id": own, "type": kind, "call_id": telling.own("call", index), "name": call.name}
-    # Custom calls carry no status.
-    states = call.kind == "function"
-    opened = {"status": "in_progress"} if states else {}
+    # Custom calls carry no status, and the end of their input no name.
+    function = call.kind == "function"
+    opened = {"status": "in_progress"} if function else {}
+    named = {"name": call.name} if function else {}
     yield 0, telling.item("added", index, {**item, **opened, key: ""})
     text = ""
     for piece in telling.spend(call.pieces):
         text += piece
         yield 1, telling.event(f"response.{event}.delta", **where, delta=piece)
-    yield 0, telling.event(f"response.{event}.done", **where, **{key: text})
-    closed = {"status": telling.status} if states else {}
+    yield 0, telling.event(f"response.{event}.done", **where, **{key: text}, **named)
+    closed = {"status": telling.status} if function else {}
     yield 0, telling.item("done", index, {**item, **closed, key: text})

@@ -9,6 +9,7 @@ import msgspec
 from gateway.rehearse.checks import check_choice, check_type, missing
 from gateway.rehearse.errors import Refused
 from gateway.rehearse.items import check_items
+from gateway.rehearse.tools import check_format, check_tools
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +56,6 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "prompt_cache_retention": ("in_memory", "24h"),
     "reasoning.effort": ("none", "minimal", "low", "medium", "high", "xhigh", "max"),
     "reasoning.summary": ("auto", "concise", "detailed"),
-    "text.format.type": ("text", "json_object", "json_schema"),
     "text.verbosity": ("low", "medium", "high"),
 }
 
@@ -71,7 +71,7 @@ def read(body: bytes) -> dict[str, Any]:
         raise Refused("The body of your request is not a JSON object.")
     _check_keys(request)
     _check_state(request)
-    _check_tools(request)
+    check_tools(request)
     if isinstance(request["input"], list):
         check_items(request["input"])
     return request
@@ -89,9 +89,7 @@ def _check_keys(request: dict[str, Any]) -> None:
 
 
 def _check_values(request: dict[str, Any]) -> None:
-    shape = (request.get("text") or {}).get("format")
-    if shape is not None:
-        check_type("text.format", shape, (dict,))
+    check_format(request)
     for path, choices in CHOICES.items():
         check_choice(path, request, choices)
     for key, value in (request.get("metadata") or {}).items():
@@ -121,21 +119,3 @@ def _check_state(request: dict[str, Any]) -> None:
         raise Refused("Nothing runs in the background here.", param="background")
     if request.get("input") in (None, []):
         raise missing("input")
-
-
-def _check_tools(request: dict[str, Any]) -> None:
-    for index, tool in enumerate(request.get("tools") or []):
-        at = f"tools[{index}]"
-        check_type(at, tool, (dict,))
-        if tool.get("type") is None:
-            raise missing(f"{at}.type")
-        check_type(f"{at}.type", tool["type"], (str,))
-        if tool["type"] in ("function", "custom"):
-            if tool.get("name") is None:
-                raise missing(f"{at}.name")
-            check_type(f"{at}.name", tool["name"], (str,))
-            if tool.get("parameters") is not None:
-                check_type(f"{at}.parameters", tool["parameters"], (dict,))
-    choice = request.get("tool_choice")
-    if isinstance(choice, str):
-        check_choice("tool_choice", request, ("none", "auto", "required"))

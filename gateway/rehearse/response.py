@@ -31,6 +31,8 @@ _OPEN: dict[str, Any] = {
     "incomplete_details": None,
     "output": [],
     "usage": None,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
 }
 
 

@@ -90,12 +90,12 @@ class Stage:
         pace = _Pace(self._rate)
         for words, _ in telling.steps():
             await pace.wait(words)
-        if telling.response["status"] == "in_progress":
-            return
+        cut = telling.response["status"] == "in_progress"
         answer = json(telling.response)
-        start = {"type": "http.response.start", "status": 200, "headers": answer.raw_headers}
-        await send(start)
-        await send({"type": "http.response.body", "body": answer.body})
+        body = answer.body[: len(answer.body) // 2] if cut else answer.body
+        headers = answer.raw_headers
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body, "more_body": cut})
 
 
 class _Pace:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 #: Stage directions in a message, which are not what it is about.
 TOPIC_NOISE = re.compile(
-    r"in \d+ words?|fail (before|midway|429|400)|cut midway|use the tool( twice)?|stall|refuse",
+    r"in \d+ words?|fail (before|midway|429|400)|cut midway|use the tool( twice)?|stall|refuse"
+    r"|please",
     re.IGNORECASE,
 )
 

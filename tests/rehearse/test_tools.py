@@ -1,0 +1,55 @@
+"""Calls of declared tools."""
+
+from __future__ import annotations
+
+import json
+
+from tests.rehearse.stand import WEATHER, Stand, deltas, last, user
+
+CUSTOM = {"type": "custom", "name": "run_code"}
+
+
+def test_a_function_is_called_once_or_twice_and_its_output_talked_about(stand: Stand) -> None:
+    events = stand.ask("Please use the tool twice, for Lisbon", tools=[WEATHER])
+    calls = last(events)["output"]
+    assert [json.loads(call["arguments"]) for call in calls] == [
+        {"city": "Lisbon", "days": 2, "unit": "celsius"},
+        {"city": "Lisbon again", "days": 3, "unit": "fahrenheit"},
+    ]
+    assert len(deltas(events, "function_call_arguments")) == 8
+    assert len({call["call_id"] for call in calls}) == 2
+    outputs = [
+        {"type": "function_call_output", "call_id": call["call_id"], "output": f"sun {index}"}
+        for index, call in enumerate(calls)
+    ]
+    text = stand.say([user("use the tool"), *calls, *outputs], tools=[WEATHER])
+    assert text.startswith('The tool answered "sun 0". The tool answered "sun 1". You said')
+
+
+def test_a_custom_tool_is_called(stand: Stand) -> None:
+    events = stand.ask("use the tool for Lisbon", tools=[{"type": "web_search"}, CUSTOM, WEATHER])
+    [call] = last(events)["output"]
+    assert call["type"] == "custom_tool_call"
+    assert call["input"] == "".join(deltas(events, "custom_tool_call_input")) == "rehearse Lisbon"
+    output = {"type": "custom_tool_call_output", "call_id": call["call_id"], "output": "42"}
+    assert stand.say([user("x"), call, output]).startswith('The tool answered "42".')
+
+
+def test_the_choice_of_tools_is_respected(stand: Stand) -> None:
+    tools = [CUSTOM, WEATHER]
+    named = {"type": "function", "name": "get_weather"}
+    for choice, name in ((named, "get_weather"), ("required", "run_code")):
+        [call] = last(stand.ask("hi", tools=tools, tool_choice=choice))["output"]
+        assert call["name"] == name
+    none = last(stand.ask("use the tool", tools=tools, tool_choice="none"))
+    assert none["output"][0]["type"] == "message"
+    one = stand.ask("use the tool twice", tools=tools, parallel_tool_calls=False)
+    assert len(last(one)["output"]) == 1
+    assert "declared none" in stand.say("use the tool")
+
+
+def test_the_limit_cuts_a_call(stand: Stand) -> None:
+    events = stand.ask("use the tool", tools=[WEATHER], max_output_tokens=2)
+    [call] = last(events)["output"]
+    assert call["status"] == "incomplete"
+    assert call["arguments"] == "".join(deltas(events, "function_call_arguments"))
