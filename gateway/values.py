@@ -21,7 +21,8 @@ UNITS: Final = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "B": 1}
 
 def dialects() -> list[str]:
     """The names of the modules in gateway/dialects, found without importing them."""
-    return sorted(module.name for module in pkgutil.iter_modules(gateway.dialects.__path__))
+    names = [module.name for module in pkgutil.iter_modules(gateway.dialects.__path__)]
+    return sorted(name for name in names if not name.startswith("_"))
 
 
 def is_loopback(host: str) -> bool:
