@@ -154,10 +154,15 @@ class Item:
         """Remember the backend's finished item until `close`."""
         self.final = final
 
-    @property
-    def cut_call(self) -> bool:
-        """Whether this is a call that was cut off: nobody can answer it."""
-        return self.call is not None and self._cut
+    def replayable(self, *, plain_reasoning: bool) -> bool:
+        """Whether the backend can be given the item back.
+
+        Not a call that was cut off, which nobody can answer; not reasoning in the clear, unless the
+        backend takes it.
+        """
+        if self.type == "reasoning" and not plain_reasoning:
+            return bool((self.final or {}).get("encrypted_content"))
+        return not self._cut
 
     def elsewhere(self, source_index: int | None) -> bool:
         """Whether the backend has put this item in another place than `source_index`."""

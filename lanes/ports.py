@@ -59,7 +59,7 @@ class Upstream(Protocol):
 class Outbox(Protocol):
     """The single writer of one connection. What is put leaves with the next `flush`, in order."""
 
-    def put(self, body: bytes, stamp: Stamp) -> None:
+    def put(self, stamp: Stamp, body: bytes) -> None:
         """Number an event and queue it. `body` is its JSON object without the closing brace."""
 
     def error(self, fault: Fault, stream_id: str | None) -> None:

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 class Profile:
     """How far a backend's stream can be trusted.
 
-    ordered_indices   its `output_index` tells the order of items, so a gap is waited for
-    counts_limit      it says `completed` at the token limit; `usage` tells the truth
+    ordered_indices    its `output_index` tells the order of items, so a gap is waited for
+    counts_limit       it says `completed` at the token limit; `usage` tells the truth
+    replays_reasoning  it takes its reasoning back without an encrypted form of it
     """
 
     ordered_indices: bool = False
     counts_limit: bool = False
+    replays_reasoning: bool = True

@@ -186,9 +186,11 @@ class Run:
     def entries(self) -> list[Entry]:
         """The output as the next request carries it: finished items, and text that was sent.
 
-        Left out: calls that were cut off, and reasoning that a cut left dangling (protocol.md 3).
+        Left out: calls that were cut off, reasoning the backend would not take back, and reasoning
+        that a cut left dangling (protocol.md 3).
         """
-        items = [item for item in self._output.items if not item.cut_call]
+        plain = self._profile.replays_reasoning
+        items = [item for item in self._output.items if item.replayable(plain_reasoning=plain)]
         if self.state is State.INCOMPLETE:
             while items and items[-1].type == "reasoning":
                 items.pop()

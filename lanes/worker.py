@@ -6,6 +6,7 @@ import logging
 import secrets
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -104,12 +105,11 @@ class Worker:
         except ClientFault:
             self._lineage.evict_failed(create.stream_id, create.parent_id)
             raise
-        stamp = Stamp(create.stream_id)
         run = Run(
             mint("resp"),
             create.body,
             self._upstream.profile,
-            lambda body: self._outbox.put(body, stamp),
+            partial(self._outbox.put, Stamp(create.stream_id)),
             mint=mint,
             clock=self._clock,
         )

@@ -1,0 +1,138 @@
+"""Composition root: the routes, who gets what, and the life of the whole gateway."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import anyio
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from gateway.auth import Gate, Refused, upstream_headers
+from gateway.connection import Connection
+from gateway.socket import EXTENSION
+from gateway.upstream import dialect
+from gateway.upstream.backend import Backend
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
+
+    from gateway.settings import Settings
+
+log = logging.getLogger("multilane")
+
+#: Seconds after which a client turned away for want of room may try again.
+RETRY_AFTER = "5"
+
+
+class Gateway:
+    """All connections of one process, and the backend behind them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.draining = False
+        self._gate = Gate(settings.api_keys, settings.allow_origin)
+        self._backend = Backend(settings, dialect.find(settings.dialect))
+        self._connections: set[Connection] = set()
+        self.app = Starlette(
+            routes=[
+                WebSocketRoute("/v1/responses", _Endpoint(self)),
+                Route("/v1/responses", _upgrade_required, methods=["GET", "POST"]),
+                Route("/health", self._health),
+            ],
+            exception_handlers={404: _not_found, 405: _not_found},
+            lifespan=self._lifespan,
+        )
+
+    async def serve(self, websocket: WebSocket, receive: Receive) -> None:
+        """Let a client in and serve it, or refuse the upgrade with a status and a JSON body."""
+        headers = websocket.scope["headers"]
+        try:
+            self._check_room()
+            admitted = self._gate.admit(headers)
+        except Refused as refused:
+            body = _error(refused.code, refused.message, refused.status)
+            response = JSONResponse(body, refused.status, refused.headers)
+            await websocket.send_denial_response(response)
+            return
+        await websocket.receive()
+        await websocket.accept(admitted.subprotocol)
+        connection = Connection(
+            websocket.scope["extensions"][EXTENSION],
+            self._backend,
+            self.settings,
+            upstream_headers(headers, authorization=self.settings.forward_authorization),
+        )
+        self._connections.add(connection)
+        try:
+            await connection.serve(receive)
+        finally:
+            self._connections.discard(connection)
+
+    async def drain(self, given_up: Callable[[], bool]) -> None:
+        """Start nothing more and wait for what runs, `drain_timeout` seconds at most.
+
+        Meanwhile upgrades get 503. `given_up` is asked ten times a second whether to wait at all.
+        """
+        self.draining = True
+        timeout = self.settings.drain_timeout
+        if self._connections:
+            log.info("draining %d connections, %g s at most", len(self._connections), timeout)
+        for connection in tuple(self._connections):
+            connection.drain(timeout)
+        # Polled, because a signal handler cannot wake an event.
+        while self._connections and not given_up():  # noqa: ASYNC110
+            await anyio.sleep(0.1)
+
+    def _check_room(self) -> None:
+        retry = {"Retry-After": RETRY_AFTER}
+        if self.draining:
+            raise Refused(503, "server_shutting_down", "The gateway is shutting down.", retry)
+        if len(self._connections) >= self.settings.max_connections:
+            message = f"The gateway serves {self.settings.max_connections} connections, no more."
+            raise Refused(429, "too_many_connections", message, retry)
+
+    async def _health(self, _request: Request) -> JSONResponse:
+        status = "draining" if self.draining else "ok"
+        body = {"status": status, "connections": len(self._connections)}
+        return JSONResponse(body, 503 if self.draining else 200)
+
+    @asynccontextmanager
+    async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            await self._backend.aclose()
+
+
+class _Endpoint:
+    """The WebSocket route as a bare ASGI application: nothing between the socket and us."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._gateway.serve(WebSocket(scope, receive, send), receive)
+
+
+async def _upgrade_required(_request: Request) -> JSONResponse:
+    message = "This is a WebSocket endpoint; connect to it with wss:// or ws://."
+    body = _error("upgrade_required", message, 426)
+    return JSONResponse(body, 426, {"Upgrade": "websocket", "Connection": "Upgrade"})
+
+
+async def _not_found(request: Request, _error_raised: Exception) -> JSONResponse:
+    message = f"There is no {request.method} {request.url.path} here; the gateway's endpoint is "
+    return JSONResponse(_error("not_found", f"{message}/v1/responses.", 404), 404)
+
+
+def _error(code: str, message: str, status: int) -> dict[str, object]:
+    kind = "server_error" if status >= 500 else "invalid_request_error"
+    return {"error": {"type": kind, "code": code, "message": message, "param": None}}

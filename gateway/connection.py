@@ -1,0 +1,145 @@
+"""SHELL: one WebSocket. Reads frames, starts creates, and ends in order (protocol.md 1)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from gateway.frames import Refusal, read
+from gateway.outbox import Outbox
+from lanes.board import Board
+from lanes.codec import encode
+from lanes.errors import ClientFault, UpstreamFault
+from lanes.events import Stamp
+from lanes.frames import Create
+from lanes.lineage import Lineage
+from lanes.worker import Worker
+from steering.frames import Steer, failed
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+
+    from anyio.abc import TaskGroup
+
+    from gateway.settings import Settings
+    from gateway.socket import Socket
+    from lanes.ports import Upstream
+
+
+class Connection:
+    """Everything that lives as long as one socket: its lanes, its history, its writer.
+
+    `headers` are the client's, as far as the upstream may see them.
+    """
+
+    def __init__(
+        self, socket: Socket, upstream: Upstream, settings: Settings, headers: Mapping[str, str]
+    ) -> None:
+        self._socket = socket
+        self._settings = settings
+        self._outbox = Outbox(socket)
+        self._board = Board(
+            settings.max_active, settings.max_named, settings.max_queued, settings.max_queued_bytes
+        )
+        self._worker = Worker(upstream, Lineage(settings.cache_bytes), self._outbox, headers)
+        self._ending: ClientFault | None = None
+        self._idle: anyio.Event | None = None
+        self._tasks: TaskGroup | None = None
+
+    async def serve(self, receive: Callable[[], Awaitable[Mapping[str, Any]]]) -> None:
+        """Serve until the client leaves or its time is over; its upstream calls end with it."""
+        settings = self._settings
+        self._socket.bound(
+            settings.send_buffer_bytes,
+            settings.stall_timeout,
+            self._outbox.pause,
+            self._outbox.resume,
+        )
+        age = asyncio.get_running_loop().call_later(settings.max_age, self._expire)
+        try:
+            async with anyio.create_task_group() as self._tasks:
+                # This task does nothing but receive: reading never waits for lanes or upstreams.
+                while (message := await receive())["type"] == "websocket.receive":
+                    self._on_frame(message["bytes"])
+                self._tasks.cancel_scope.cancel()
+        finally:
+            age.cancel()
+
+    def drain(self, timeout: float) -> None:
+        """The gateway stops: start nothing more, let what runs finish for `timeout` seconds."""
+        fault = ClientFault(
+            "The gateway is shutting down; connect again and send this request there.",
+            code="server_shutting_down",
+            status=503,
+            type="server_error",
+        )
+        self._spawn(self._wind_down, fault, timeout, 1012, "service restart")
+
+    def _expire(self) -> None:
+        fault = ClientFault(
+            f"This connection has reached its limit of {self._settings.max_age:g} seconds; "
+            "open a new one.",
+            code="websocket_connection_limit_reached",
+        )
+        self._spawn(self._wind_down, fault, self._settings.age_grace, 1000, "age limit")
+
+    async def _wind_down(self, fault: ClientFault, grace: float, code: int, reason: str) -> None:
+        """Answer every waiting create with `fault`, let the running ones end, then close."""
+        self._ending = fault
+        for create in self._board.close():
+            self._outbox.error(fault, create.stream_id)
+        self._idle = self._idle or anyio.Event()
+        if self._board.active:
+            with anyio.move_on_after(grace):
+                await self._idle.wait()
+        self._worker.stop(UpstreamFault(fault.message, code="server_error", status=503))
+        if code == 1000:
+            self._outbox.error(fault, None)
+        self._socket.end(code, reason)
+
+    def _on_frame(self, data: bytes) -> None:
+        if self._socket.unsent > 2 * self._settings.send_buffer_bytes:
+            # Answers alone have piled up: it asks on and on, and reads nothing.
+            self._socket.end(1013, "slow_consumer")
+            return
+        frame = read(data, self._settings.model)
+        if isinstance(frame, Create):
+            self._submit(frame)
+        elif isinstance(frame, Refusal):
+            self._outbox.error(frame.fault, frame.stream_id)
+        else:
+            self._refuse_steer(frame)
+
+    def _submit(self, create: Create) -> None:
+        if self._ending is not None:
+            self._outbox.error(self._ending, create.stream_id)
+            return
+        try:
+            started = self._board.submit(create)
+        except ClientFault as fault:
+            self._outbox.error(fault, create.stream_id)
+        else:
+            self._start(started)
+
+    def _start(self, creates: Iterable[Create]) -> None:
+        for create in creates:
+            self._spawn(self._carry, create)
+
+    async def _carry(self, create: Create) -> None:
+        await self._worker.carry(create)
+        self._start(self._board.finish(create.stream_id))
+        if self._idle is not None and not self._board.active:
+            self._idle.set()
+
+    def _refuse_steer(self, steer: Steer) -> None:
+        event = failed(
+            steer, "steering_not_supported", "This gateway does not steer responses yet."
+        )
+        self._outbox.put(Stamp(None), encode(event)[:-1])
+        self._outbox.flush()
+
+    def _spawn(self, function: Callable[..., Coroutine[Any, Any, None]], *args: object) -> None:
+        if self._tasks is not None and not self._tasks.cancel_scope.cancel_called:
+            self._tasks.start_soon(function, *args)

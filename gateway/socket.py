@@ -1,0 +1,182 @@
+"""uvicorn's sans-IO WebSocket, with the reading, writing, pinging and closing that lanes need."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+#: Where the endpoint finds its socket in the ASGI scope.
+EXTENSION = "multilane.socket"
+#: Seconds for the peer to answer a close frame before the connection is torn down.
+CLOSE_TIMEOUT = 5.0
+
+
+class Socket(WebSocketsSansIOProtocol):
+    """One WebSocket (protocol.md 1).
+
+    Differs from its base in that it goes on reading while a message waits, hands text and binary
+    frames over alike as bytes, lets finished frames be written straight to the transport, does not
+    drop a peer that is merely busy, and never waits for ever on a peer that is gone.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.close_timeout = CLOSE_TIMEOUT
+        self._received_at = 0.0
+        self._written = 0
+        self._drained_at_ping = 0
+        self._on_full: Callable[[], None] | None = None
+        self._on_room: Callable[[], None] | None = None
+        self._stall: asyncio.TimerHandle | None = None
+        self._stall_timeout = 0.0
+
+    # Writing
+
+    def bound(
+        self,
+        high: int,
+        stall_timeout: float,
+        on_full: Callable[[], None],
+        on_room: Callable[[], None],
+    ) -> None:
+        """Bound unsent data to `high` bytes.
+
+        `on_full` is called over it, `on_room` once half of it is left. A peer that takes nothing
+        for `stall_timeout` seconds meanwhile is closed with 1013.
+        """
+        self._on_full, self._on_room, self._stall_timeout = on_full, on_room, stall_timeout
+        self.transport.set_write_buffer_limits(high=high, low=high // 2)
+
+    def write_frames(self, frames: bytes) -> None:
+        """Write whole frames, unless the connection is closing."""
+        if self.close_sent or self.disconnected:
+            return
+        self._written += len(frames)
+        self.transport.write(frames)
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the peer's network has not taken yet."""
+        return self.transport.get_write_buffer_size()
+
+    def pause_writing(self) -> None:
+        """The transport is over the high-water mark."""
+        super().pause_writing()
+        if self._on_full is not None:
+            self._on_full()
+            self._watch(self._drained())
+
+    def resume_writing(self) -> None:
+        """The transport is below the low-water mark."""
+        super().resume_writing()
+        self._unwatch()
+        if self._on_room is not None:
+            self._on_room()
+
+    def _drained(self) -> int:
+        return self._written - self.unsent
+
+    def _watch(self, drained: int) -> None:
+        self._unwatch()
+        self._stall = self.loop.call_later(self._stall_timeout, self._stalled, drained)
+
+    def _unwatch(self) -> None:
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
+
+    def _stalled(self, drained: int) -> None:
+        if self._drained() > drained:
+            self._watch(self._drained())
+        else:
+            self.end(1013, "slow_consumer")
+
+    # Closing
+
+    def end(self, code: int, reason: str = "") -> None:
+        """Close with a code; what was written before still goes out first. Idempotent."""
+        if self.close_sent or self.disconnected:
+            return
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
+        self.conn.send_close(code, reason)
+        self._write_control()
+        self._linger()
+
+    def _linger(self) -> None:
+        """Go on reading so that our close frame is not lost to a reset; then make an end."""
+        self.close_sent = True
+        self.stop_keepalive()
+        self._unwatch()
+        if self.close_timer is None:
+            self.close_timer = self.loop.call_later(self.close_timeout, self.transport.abort)
+
+    def _write_control(self) -> None:
+        self.transport.write(b"".join(self.conn.data_to_send()))
+
+    def handle_close(self, event: Any) -> None:
+        """The peer closes, or answers our closing."""
+        super().handle_close(event)
+        if self.close_timer is None:
+            # It may have stopped reading before: what is unsent must not keep the connection.
+            self.close_timer = self.loop.call_later(self.close_timeout, self.transport.abort)
+
+    def handle_parser_exception(self) -> None:
+        """A frame broke the protocol or the size limit: tell why, and read the rest unseen."""
+        if self.close_sent:
+            return
+        close = self.conn.close_sent
+        code, reason = (close.code, close.reason) if close is not None else (1002, "")
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
+        self._write_control()
+        self._linger()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone, however it went."""
+        self._unwatch()
+        self._on_full = self._on_room = None
+        super().connection_lost(exc)
+
+    # Reading
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes from the peer: it is alive."""
+        self._received_at = self.loop.time()
+        super().data_received(data)
+
+    def send_receive_event_to_app(self) -> None:
+        """Queue a message and read on: whoever receives does nothing but receive."""
+        data = self.frames[0] if len(self.frames) == 1 else b"".join(self.frames)
+        self.frames = []
+        if not self.close_sent:
+            self.queue.put_nowait({"type": "websocket.receive", "bytes": data})
+
+    async def run_asgi(self) -> None:
+        """Run the application, with this socket in its scope."""
+        extensions: dict[str, Any] = {**(self.scope["extensions"] or {}), EXTENSION: self}
+        self.scope["extensions"] = extensions
+        await super().run_asgi()
+
+    # Keepalive
+
+    def send_keepalive_ping(self) -> None:
+        """Ping, and note how much the peer had taken by then."""
+        self._drained_at_ping = self._drained()
+        super().send_keepalive_ping()
+
+    def keepalive_timeout(self) -> None:
+        """No pong came in time. A peer is alive all the same while bytes flow either way."""
+        if self._received_at > self.ping_sent_at or self._drained() > self._drained_at_ping:
+            self.pong_timer = None
+            self.pending_ping_payload = None
+            self.schedule_ping()
+            return
+        unsent = self.unsent
+        super().keepalive_timeout()
+        if unsent:
+            # Closing would wait for a peer that takes nothing.
+            self.transport.abort()
