@@ -1,0 +1,190 @@
+"""An HTTP answer that is no event stream -> the UpstreamFault that says why. Pure."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from lanes.errors import UpstreamFault
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MAX_TEXT = 500
+_MAX_MESSAGE = 8192
+
+_FORWARDED = frozenset({"retry-after", "retry-after-ms", "x-request-id"})
+_CODES = {
+    401: "invalid_api_key",
+    403: "permission_denied",
+    404: "not_found",
+    408: "timeout",
+    413: "request_too_large",
+    429: "rate_limit_exceeded",
+    504: "timeout",
+}
+_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+}
+_OVERFLOW = re.compile(
+    r"context (?:length|window|size)|maximum context|max_model_len|\bn_ctx\b", re.IGNORECASE
+)
+#: Elsewhere the words are in passing (a 429 for tokens a minute, a 503 while a model loads).
+_OVERFLOW_STATUSES = frozenset({400, 413, 422, 500})
+#: What a browser shows of a page is what is left without these.
+_MARKUP = re.compile(
+    r"<!--.*?(?:-->|\Z)|<(script|style)\b.*?(?:</\1\s*>|\Z)|<[^>]*(?:>|\Z)", re.I | re.S
+)
+
+
+class Transient(UpstreamFault):
+    """A fault before anything was relayed, which another try after `pause` seconds may not meet.
+
+    `pause` is None where the backend named no time.
+    """
+
+    pause: float | None = None
+
+
+def unreachable(message: str, *, status: int = 502) -> UpstreamFault:
+    """Return the fault of a backend that was not reached, broke off (502) or was silent (504)."""
+    code = "timeout" if status == HTTPStatus.GATEWAY_TIMEOUT else "server_error"
+    return UpstreamFault(message, code=code, status=status, type="server_error")
+
+
+def refusal(status: int, headers: Mapping[str, str], body: bytes) -> UpstreamFault:
+    """Return the fault for an answer that is not 2xx, or is 2xx and no event stream.
+
+    `headers` have lower-case names; `body` may be cut short. Understands the error bodies of all
+    known backends; the message is never empty, and only allow-listed headers go on. It is a
+    Transient for 502, 503, 504 and a 429 that says when to come back.
+    """
+    fields = _fields(headers, body)
+    message = fields.pop("message") or _default_message(status, headers)
+    shown = status
+    if status < 400:
+        shown = 502
+        kind = headers.get("content-type") or "no content type"
+        kind += f" ({headers['content-encoding']})" if "content-encoding" in headers else ""
+        message = f"The backend answered {status} with {kind} instead of an event stream: {message}"
+    pause = retry_after(headers)
+    again = status in (502, 503, 504) or (status == 429 and pause is not None)
+    fault = (Transient if again else UpstreamFault)(
+        message[:_MAX_MESSAGE],
+        code=_code(shown, fields, message),
+        status=shown,
+        type=_string(fields.get("type")) or error_type(shown),
+        param=_string(fields.get("param")),
+        headers=forwarded(headers) or None,
+    )
+    if isinstance(fault, Transient):
+        fault.pause = pause
+    return fault
+
+
+def error_type(status: int) -> str:
+    """Return the error `type` for a status whose body names none."""
+    return _TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+
+
+def error_code(status: int) -> str:
+    """Return the error `code` for a status whose body names none (or an integer)."""
+    return _CODES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+
+
+def overflows(code: object, kind: object, message: str) -> bool:
+    """Tell whether an error says that the input does not fit into the model's context."""
+    return (
+        code == "context_length_exceeded"
+        or kind == "exceed_context_size_error"
+        or _OVERFLOW.search(message) is not None
+    )
+
+
+def forwarded(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of an answer that a client may see: retry times, request id and limits."""
+    return {
+        name: value
+        for name, value in headers.items()
+        if name in _FORWARDED or name.startswith("x-ratelimit-")
+    }
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds an answer asks to wait, or None if it names no number of them."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        text = headers.get(name, "")
+        if re.fullmatch(r"\d{1,12}(?:\.\d{1,12})?", text, re.ASCII):
+            return float(text) * unit
+    return None
+
+
+def _code(status: int, fields: dict[str, Any], message: str) -> str:
+    code = fields.get("code")
+    if status in _OVERFLOW_STATUSES and overflows(code, fields.get("type"), message):
+        return "context_length_exceeded"
+    return _string(code) or error_code(status)
+
+
+def _fields(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
+    """Find message, type, code and param in a body, wherever its backend puts them."""
+    if headers.get("content-encoding", "identity").lower() != "identity":
+        return {"message": ""}  # we asked for none, and what it holds is anyone's guess
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {"message": _text(body, headers.get("content-type", ""))}
+    if isinstance(value, list) and value:  # Google's proxies wrap the object
+        value = value[0]
+    if not isinstance(value, dict):
+        return {"message": _prose(value)}
+    error = value.get("error")
+    inner = error if isinstance(error, dict) else value
+    fields = {name: inner.get(name) for name in ("type", "code", "param")}
+    texts = (inner.get("message"), value.get("message"), error, value.get("detail"), value)
+    fields["message"] = next(filter(None, map(_prose, texts)), "")
+    return fields
+
+
+def _prose(value: object) -> str:
+    """Make a message of a string or of FastAPI's `detail` list; of anything else, its JSON."""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        return "; ".join(filter(None, map(_detail, value)))
+    return msgspec.json.encode(value).decode()[:_MAX_TEXT] if value else ""
+
+
+def _detail(item: dict[str, Any]) -> str:
+    text = item.get("msg") or item.get("message")
+    place = item.get("loc")
+    if not isinstance(text, str):
+        return _prose(item)
+    return f"{'.'.join(map(str, place))}: {text}" if isinstance(place, list) else text
+
+
+def _text(body: bytes, content_type: str) -> str:
+    text = body.decode(errors="replace")
+    if "html" in content_type.lower() or text.lstrip()[:1] == "<":
+        text = unescape(_MARKUP.sub(" ", text))
+    return " ".join(text.split())[:_MAX_TEXT]
+
+
+def _default_message(status: int, headers: Mapping[str, str]) -> str:
+    if 300 <= status < 400:
+        return f"redirects are not followed (to {headers.get('location') or 'nowhere'})"
+    try:
+        return f"The backend answered {status} {HTTPStatus(status).phrase}."
+    except ValueError:
+        return f"The backend answered {status}."
+
+
+def _string(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,165 @@
+"""The HTTP client of one backend: streaming POST, small GET, retries while nothing was relayed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from gateway.upstream import request
+from gateway.upstream.faults import Transient, refusal, unreachable
+from gateway.upstream.pool import Pool
+from gateway.upstream.reply import Reply
+from gateway.upstream.route import route
+from gateway.upstream.sse import Splitter
+from gateway.upstream.stream import EventStream
+from gateway.upstream.wire import Stale
+from lanes.errors import UpstreamFault
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Awaitable, Callable, Mapping
+
+T = TypeVar("T")
+
+_FIRST_BACKOFF = 0.1
+_MAX_PAUSE = 3.0
+_MAX_ERROR_BYTES = 64 * 1024
+_ERROR_SECONDS = 5.0
+
+
+class HttpClient:
+    """Speaks to the backend at `base_url`; times are seconds. Connections are kept and reused.
+
+    There is no limit on the whole of a stream: `connect_timeout` bounds reaching the backend,
+    `first_byte_timeout` the silence before the body, `idle_timeout` the silence within it. A
+    request is tried again up to `retries` times while nothing of its answer was passed on. `tls`
+    replaces the default context, `proxies` (scheme -> URL) those of the environment.
+
+    Raises ValueError on a bad URL.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        connect_timeout: float = 10.0,
+        first_byte_timeout: float = 300.0,
+        idle_timeout: float = 300.0,
+        max_event_bytes: int = 8 * 1024 * 1024,
+        retries: int = 2,
+        keep_idle: float = 15.0,
+        tls: ssl.SSLContext | None = None,
+        proxies: Mapping[str, str] | None = None,
+    ) -> None:
+        self._route = route(base_url, proxies)
+        self._first_byte = first_byte_timeout
+        self._idle = idle_timeout
+        self._max_event_bytes = max_event_bytes
+        self._retries = retries
+        self.pool = Pool(self._route, connect_timeout=connect_timeout, keep_idle=keep_idle, tls=tls)
+
+    async def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> EventStream:
+        """Send one request and wait for the head of its event stream.
+
+        The stream is the caller's to relay, release or close. Raises UpstreamFault when the
+        backend cannot be reached, is silent or answers anything but an event stream, and
+        ValueError on a header that cannot be sent. Cancelling it closes the connection.
+        """
+        head = request.head(self._route, path, headers, length=len(body))
+
+        async def attempt() -> EventStream:
+            reply = await self._exchange([head, body], self._first_byte, self._idle)
+            if reply.status < 300 and _is_stream(reply.headers):
+                return EventStream(reply, Splitter(self._max_event_bytes))
+            raise await _refusal(reply)
+
+        return await self._retrying(attempt)
+
+    async def get(
+        self,
+        path: str,
+        headers: Mapping[str, str],
+        *,
+        timeout: float = 10.0,
+        max_bytes: int = 4 * 1024 * 1024,
+    ) -> bytes:
+        """Return the body at `path`, whole. `timeout` bounds each silence. Raises UpstreamFault."""
+        head = request.head(self._route, path, headers, length=None)
+
+        async def attempt() -> bytes:
+            reply = await self._exchange([head], timeout, timeout)
+            if reply.status >= 300:
+                raise await _refusal(reply)
+            body = bytearray()
+            await _collect(reply, body, max_bytes)
+            return bytes(body)
+
+        return await self._retrying(attempt)
+
+    async def aclose(self) -> None:
+        """Close all connections; streams still relayed end with an UpstreamFault."""
+        await self.pool.aclose()
+
+    async def _exchange(self, message: list[bytes], first_byte: float, idle: float) -> Reply:
+        """Send, and wait for the head; once more on a fresh connection if a kept one had gone."""
+        fresh = False
+        while True:
+            connection = await self.pool.acquire(fresh=fresh)
+            reply = Reply(connection, first_byte=first_byte, idle=idle)
+            try:
+                connection.send(message, reply)
+                await reply.head()
+            except BaseException as error:
+                reply.close()
+                if fresh or not isinstance(error, Stale):
+                    raise
+                fresh = True
+            else:
+                return reply
+
+    async def _retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        backoff = _FIRST_BACKOFF
+        for _ in range(self._retries):
+            try:
+                return await attempt()
+            except Transient as fault:
+                if fault.pause is not None and fault.pause > _MAX_PAUSE:
+                    raise
+                # Spread, so that lanes that failed together do not come back together.
+                pause = backoff * random.uniform(0.5, 1.5) if fault.pause is None else fault.pause
+            await asyncio.sleep(pause)
+            backoff *= 2
+        return await attempt()
+
+
+async def _refusal(reply: Reply) -> UpstreamFault:
+    """Read what the backend has to say, within bounds; what came of it has to do."""
+    body = bytearray()
+    with suppress(TimeoutError, UpstreamFault):
+        async with asyncio.timeout(_ERROR_SECONDS):
+            await _collect(reply, body, _MAX_ERROR_BYTES)
+    return refusal(reply.status, reply.headers, bytes(body[:_MAX_ERROR_BYTES]))
+
+
+async def _collect(reply: Reply, body: bytearray, limit: int) -> None:
+    """Read a whole body into `body`. Raises UpstreamFault, also on more than `limit` bytes."""
+
+    def take(data: bytes) -> None:
+        body.extend(data)
+        if len(body) > limit:
+            reply.fail(unreachable(f"The backend's answer is longer than {limit} bytes."))
+
+    try:
+        reply.start(take)
+        await reply.end()
+    finally:
+        reply.close()
+
+
+def _is_stream(headers: Mapping[str, str]) -> bool:
+    """Whether the body may be server-sent events; some backends say text/plain, or nothing."""
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    encoding = headers.get("content-encoding", "identity").lower()
+    return encoding == "identity" and not kind.endswith(("html", "json", "xml"))

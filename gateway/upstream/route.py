@@ -1,0 +1,112 @@
+"""Where a backend is, and the proxy on the way to it. Pure, but for the environment's proxies."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One host to connect to; `host` is ready for the resolver and the certificate check."""
+
+    secure: bool
+    host: str
+    port: int
+
+    @property
+    def authority(self) -> str:
+        """`host:port` as a CONNECT request names it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """A proxy's address and the value of its Proxy-Authorization header, if it wants one."""
+
+    address: Address
+    authorization: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A base URL taken apart, with the proxy that the environment names for it."""
+
+    address: Address
+    host_header: str
+    prefix: str
+    query: str
+    proxy: Proxy | None = None
+
+    @property
+    def secure(self) -> bool:
+        """Whether any part of the way needs TLS."""
+        return self.address.secure or (self.proxy is not None and self.proxy.address.secure)
+
+    @property
+    def tunnelled(self) -> bool:
+        """Whether the way leads through a tunnel (CONNECT) in the proxy."""
+        return self.proxy is not None and self.address.secure
+
+    def target(self, path: str) -> str:
+        """Return what the request line asks for: `path` below the base URL."""
+        origin = ""
+        if self.proxy is not None and not self.address.secure:
+            origin = f"http://{self.host_header}"
+        return f"{origin}{self.prefix}{path}{self.query}"
+
+
+def route(base_url: str, proxies: Mapping[str, str] | None = None) -> Route:
+    """Take a base URL apart. `proxies` (scheme -> URL) replaces the environment's.
+
+    Raises ValueError with a message for the operator when the URL cannot be one.
+    """
+    parts = urlsplit(base_url)
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("a base URL holds no user name or password: send a header instead")
+    if parts.fragment or not base_url.isascii() or any(c <= " " for c in base_url):
+        raise ValueError(f"{base_url!r} is no base URL: it has a fragment, a space or non-ASCII")
+    address = _address(parts, base_url)
+    name = f"[{address.host}]" if ":" in address.host else address.host
+    default = _PORTS[parts.scheme] == address.port
+    return Route(
+        address,
+        host_header=name if default else address.authority,
+        prefix=parts.path.rstrip("/"),
+        query=f"?{parts.query}" if parts.query else "",
+        proxy=_proxy(parts.scheme, address, proxies),
+    )
+
+
+def _address(parts: SplitResult, url: str) -> Address:
+    if parts.scheme not in _PORTS or not parts.hostname:
+        raise ValueError(f"{url!r} is no base URL: it needs http:// or https:// and a host")
+    port = parts.port  # raises ValueError itself
+    return Address(parts.scheme == "https", parts.hostname, port or _PORTS[parts.scheme])
+
+
+def _proxy(scheme: str, address: Address, proxies: Mapping[str, str] | None) -> Proxy | None:
+    if proxies is None:
+        # NO_PROXY entries may have a port or not, and hold IPv6 addresses without brackets.
+        if proxy_bypass(address.authority) or proxy_bypass(address.host):
+            return None
+        proxies = getproxies()
+    url = proxies.get(scheme) or proxies.get("all")
+    if not url:
+        return None
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    if parts.scheme not in _PORTS:
+        raise ValueError(f"a {parts.scheme} proxy is not supported: use http:// or https://")
+    authorization = None
+    if parts.username is not None:
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
+    return Proxy(_address(parts, "the proxy's URL"), authorization)

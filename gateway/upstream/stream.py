@@ -1,0 +1,72 @@
+"""`lanes.ports.Stream` over one HTTP answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gateway.upstream.reply import Reply
+    from gateway.upstream.sse import Splitter
+    from lanes.ports import Event
+
+
+class EventStream:
+    """The events of one answer, on their way. Its head was a good one."""
+
+    def __init__(self, reply: Reply, splitter: Splitter) -> None:
+        self._reply = reply
+        self._splitter = splitter
+        self._split = splitter.feed
+        self._sink: Callable[[list[Event]], None] = _nowhere
+        self._wanted = True
+        self.headers = reply.headers
+
+    async def relay(self, sink: Callable[[list[Event]], None]) -> None:
+        """Call `sink` with all events of each network read, from within that read.
+
+        Returns when the body has ended as it should, or after `release` or `close`. Raises
+        UpstreamFault when it breaks off or is silent too long, and whatever `sink` raises.
+        Cancelling it closes the connection. Call once.
+        """
+        self._sink = sink
+        reply = self._reply
+        try:
+            if self._wanted:
+                reply.start(self._receive)
+            await reply.end()
+            if self._wanted and (last := self._splitter.finish()):
+                sink(last)
+        finally:
+            reply.close()  # it is over, or we are cancelled
+
+    def release(self) -> None:
+        """Want nothing more: `relay` returns; the connection is kept if the body ends soon."""
+        self._wanted = False
+        self._reply.release()
+
+    def close(self) -> None:
+        """Close the connection now, so that the backend stops generating; `relay` returns."""
+        self._wanted = False
+        self._reply.close()
+
+    def pause(self) -> None:
+        """Read no more until `resume`; the backend feels it. Idempotent."""
+        self._reply.pause()
+
+    def resume(self) -> None:
+        """Read on. Idempotent."""
+        self._reply.resume()
+
+    def _receive(self, data: bytes) -> None:
+        try:
+            events = self._split(data)
+            if events:
+                self._sink(events)
+        except Exception as error:  # noqa: BLE001  it is `relay`'s to raise, not the event loop's
+            self._reply.fail(error)
+
+
+def _nowhere(_: list[Event]) -> None:
+    """Take nothing: `relay` was not called yet."""
