@@ -1,0 +1,86 @@
+"""What is shown while the load runs and at its end."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from gateway.load.faults import Fault, Rule
+from gateway.load.plan import Plan
+from gateway.load.report import progress, render, summary
+from gateway.load.tally import Tally
+
+PLAN = Plan(url="ws://127.0.0.1:1/v1/responses")
+
+
+@pytest.fixture
+def tally() -> Tally:
+    tally = Tally(events=1500, size=3_000_000, started=9, open=4)
+    tally.statuses.update(completed=6, failed=1, refused=1)
+    tally.errors.update({"too_many": 1, "server_error": 1})
+    tally.first_event.add(2_000_000)
+    tally.began = time.monotonic_ns() - 2_000_000_000
+    tally.stop()
+    return tally
+
+
+def shown(numbers: dict[str, Any]) -> str:
+    console = Console(file=io.StringIO(), width=80)
+    render(console, numbers)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_the_numbers_add_up(tally: Tally) -> None:
+    numbers = summary(PLAN, tally)
+    assert numbers["responses"] == {
+        "sent": 9,
+        "forks": 0,
+        "completed": 6,
+        "incomplete": 0,
+        "failed": 1,
+        "refused": 1,
+        "unfinished": 1,
+    }
+    assert numbers["events_per_second"] == pytest.approx(750, rel=0.01)
+    assert numbers["megabytes_per_second"] == pytest.approx(1.5, rel=0.01)
+    assert numbers["time_to_first_event_ms"]["max"] == 2.0
+    assert numbers["gap_ms"] == {"p50": None, "p90": None, "p99": None, "max": None}
+    assert json.loads(json.dumps(numbers)) == numbers
+
+
+def test_a_run_that_never_began_has_numbers_too() -> None:
+    assert summary(PLAN, Tally())["events_per_second"] == 0
+
+
+def test_the_tables_fit_a_terminal(tally: Tally) -> None:
+    text = shown(summary(PLAN, tally, interrupted=True))
+    for words in ("6 completed", "1 failed", "(interrupted)", "too_many", "no violations"):
+        assert words in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_only_the_first_violations_are_kept_and_all_are_counted(tally: Tally) -> None:
+    for number in range(20):
+        fault = Fault(Rule.TEXT, f"fault [{number}]")
+        tally.blame(fault, 0, "lane-1", b'{"type":"x"}' + b" " * 1000)
+    numbers = summary(PLAN, tally)
+    assert numbers["violations"]["count"] == 20
+    assert [one["message"] for one in numbers["violations"]["first"]] == [
+        f"fault [{number}]" for number in range(5)
+    ]
+    assert len(numbers["violations"]["first"][0]["event"]) < 600
+    assert "text: fault [4] (connection 0, lane-1)" in shown(numbers)
+
+
+def test_progress_counts_what_is_on_its_way(tally: Tally) -> None:
+    lines = progress(PLAN, tally, 1234.5).plain.splitlines()
+    assert lines[0] == PLAN.url
+    assert "  responses    8 done, 1 on their way" in lines
+    assert "  events/s     1,234" in lines
+    assert "  violations   0" in lines
