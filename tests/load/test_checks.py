@@ -10,7 +10,8 @@ import pytest
 from gateway.load.checks import LaneCheck, Owners, Step
 from gateway.load.events import error_code, read_event
 from gateway.load.faults import Ask, Rule
-from tests.load.script import FAULTS, Events, answer, find
+from tests.load.planted import FAULTS
+from tests.load.script import Events, answer, find
 
 if TYPE_CHECKING:
     from collections.abc import Callable
