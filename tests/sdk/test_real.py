@@ -88,7 +88,9 @@ async def test_two_lanes_stream_at_once(real_url: str) -> None:
 async def test_a_client_that_leaves_frees_the_backend(real_url: str, llama_url: str) -> None:
     async with connect(real_url) as client:
         for lane in ("a", "b"):
-            await client.create(lane, input="Tell me a very long story.", max_output_tokens=900)
+            await client.create(
+                lane, input="Tell me a very long story.", temperature=0, max_output_tokens=900
+            )
         for lane in ("a", "b"):
             await client.until("response.output_text.delta", lane=lane)
         assert await _busy(llama_url) == 2
@@ -108,7 +110,7 @@ async def test_a_refusal_is_an_error_and_the_lane_lives_on(real_url: str) -> Non
         assert (await client.ended("a"))["status"] in ("completed", "incomplete")
 
 
-async def test_a_continuation_knows_what_was_said(real_url: str) -> None:
+async def test_a_continuation_carries_what_was_said(real_url: str) -> None:
     async with _connected(real_url) as (connection, lanes):
         events = aiter(connection)
         create = connection.response.create
@@ -122,7 +124,7 @@ async def test_a_continuation_knows_what_was_said(real_url: str) -> None:
         )
         [second] = await lanes.follow(events, None)
         assert second.previous_response_id == first.id
-        assert "Ana" in second.output_text
         assert first.usage is not None
         assert second.usage is not None
-        assert second.usage.input_tokens > first.usage.input_tokens + 10
+        # This model cannot be trusted to know the name, but the backend counts what it was given.
+        assert second.usage.input_tokens > first.usage.total_tokens
