@@ -74,7 +74,8 @@ def reference(item: Mapping[str, Any]) -> str | None:
     `id` is missing.
     """
     kind = item.get("type")
-    if kind != "item_reference" and (kind is not None or not item.keys() <= {"id", "type"}):
+    nameless = kind is None and "id" in item and item.keys() <= {"id", "type"}
+    if kind != "item_reference" and not nameless:
         return None
     item_id = item.get("id")
     if not isinstance(item_id, str):

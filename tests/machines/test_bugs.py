@@ -1,0 +1,23 @@
+"""The rules are worth something: every planted bug makes them fail."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.machines import board_bugs, lineage_bugs
+
+if TYPE_CHECKING:
+    from tests.machines.bugs import Bug
+
+BUGS = [*board_bugs.BUGS, *lineage_bugs.BUGS]
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=[bug.name for bug in BUGS])
+def test_the_rules_catch(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = getattr(bug.owner, bug.attribute)
+    monkeypatch.setattr(bug.owner, bug.attribute, bug.mutate(original))
+    with pytest.raises((Exception, pytest.fail.Exception)) as caught:
+        bug.rules()
+    assert not isinstance(caught.value, TypeError), "the planted bug itself is broken"

@@ -1,0 +1,12 @@
+"""The rules hold, and no row of a transition table is there for nothing."""
+
+from __future__ import annotations
+
+from lanes.board import TRANSITIONS
+from tests.machines import rules
+
+
+def test_the_rules_hold_and_visit_every_row() -> None:
+    rules.visited.clear()
+    rules.play(120, shrink=True)
+    assert rules.visited >= set(TRANSITIONS), set(TRANSITIONS) - rules.visited
