@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 _BOM = b"\xef\xbb\xbf"
 _DATA = b"data: "
+_SMALL = 4096  # of a longer read it is not worth asking whether it holds one event only
 
 #: `event:` lines seen so far and the names in them, so that a known line costs one look-up. Shared
 #: by all streams; a backend has a dozen names, and the bound keeps one that makes up names out.
@@ -25,7 +26,7 @@ class Splitter:
     event is unfinished, and joined once, so a long event costs linear time at any chunking.
     """
 
-    __slots__ = ("_after_cr", "_head", "_limit", "_pending", "_unusual")
+    __slots__ = ("_after_cr", "_clean", "_head", "_limit", "_pending", "_small", "_unusual")
 
     def __init__(self, max_event_bytes: int) -> None:
         self._limit = max_event_bytes
@@ -33,31 +34,40 @@ class Splitter:
         self._head: bytes | None = b""  # what may be the start of a byte order mark; None: past it
         self._after_cr = False
         self._unusual = True  # the next read needs `_normalise` whatever is in it
+        self._clean = False  # the next read begins a line, and an event
+        self._small = min(_SMALL, max_event_bytes)
 
     def feed(self, data: bytes) -> list[Event]:
         """Take one read; return the events it completes. Raises UpstreamFault on a huge event."""
+        if self._clean and len(data) < self._small:
+            lines = data.split(b"\n", 4)
+            if len(lines) == 4:  # one event in one read, the everyday case
+                head, line, blank, end = lines
+                name = _NAMES.get(head)
+                fits = name is not None and line[:6] == _DATA != line and b"\r" not in line
+                if fits and not (blank or end):
+                    return [(name, line[6:])]
+        return self._feed(data)
+
+    def finish(self) -> list[Event]:
+        """Return the event the body ended in, if it only lacked its blank line. Call once."""
+        rest = bytes(self._pending).removesuffix(b"\n")
+        self._pending.clear()
+        self._measure(rest)
+        return _any(rest)
+
+    def _feed(self, data: bytes) -> list[Event]:
+        """Take a read of any layout."""
         if self._unusual or b"\r" in data:
             data = self._normalise(data)
         if self._pending or not data.endswith(b"\n\n"):
             data = self._complete(data)
-            if not data:
-                return []
+        self._clean = not (self._pending or self._unusual)
+        if not data:
+            return []
         if len(data) > self._limit:
             self._measure(data)
-        lines = data.split(b"\n")
-        if len(lines) == 4:  # one event in one read, the everyday case
-            head, line, blank, _ = lines
-            name = _NAMES.get(head)
-            if name is not None and not blank and line[:6] == _DATA and len(line) > 6:
-                return [(name, line[6:])]
-        return _aligned(lines) or _any(data)
-
-    def finish(self) -> list[Event]:
-        """Return the event the body ended in, if it only lacked its blank line. Call once."""
-        rest = bytes(self._pending)
-        self._pending.clear()
-        self._measure(rest)
-        return _any(rest)
+        return _aligned(data.split(b"\n")) or _any(data)
 
     def _complete(self, data: bytes) -> bytes:
         """Keep the bytes of the unfinished last event, return those of the finished ones."""
@@ -83,7 +93,7 @@ class Splitter:
         return b""
 
     def _measure(self, data: bytes) -> None:
-        if any(len(block) > self._limit for block in data.removesuffix(b"\n").split(b"\n\n")):
+        if any(len(block) > self._limit for block in data.split(b"\n\n")):
             raise self._too_large()
 
     def _too_large(self) -> UpstreamFault:
