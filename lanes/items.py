@@ -127,12 +127,11 @@ class Item:
         """Send whatever is missing up to `output_item.done`.
 
         `final` is the backend's own finished item, if there was one. `status` holds where `final`
-        has none, and always where it is `incomplete`. An item that is closed already takes `final`
-        over and sends nothing.
+        has none, and always where it is `incomplete`. What comes for an item that is closed already
+        is for its replay alone: the client keeps the item it was sent.
         """
         self.final = final or self.final
         if not self.open:
-            self._seal("completed")
             return
         if self.final is not None:
             self._finish(self.summary, self.final.get("summary"), emit)
@@ -142,13 +141,10 @@ class Item:
         if self.call is not None:
             self._close_call(self.call, emit)
         self.open = False
-        self._seal(status)
-        head = {"type": "response.output_item.done", "output_index": self.index}
-        emit(encode(head)[:-1] + b',"item":' + self.wire)
-
-    def _seal(self, status: str) -> None:
         self._shown = self._compose(status)
         self.wire = encode(self._shown)
+        head = {"type": "response.output_item.done", "output_index": self.index}
+        emit(encode(head)[:-1] + b',"item":' + self.wire)
 
     def promise(self, final: dict[str, Any]) -> None:
         """Remember the backend's finished item until `close`."""
@@ -205,7 +201,7 @@ class Item:
             item |= {"role": "assistant", "content": content}
             item["status"] = self._status(status)
         elif self.type == "reasoning":
-            self._compose_reasoning(item)
+            self._compose_reasoning(item, status)
         elif self.call is not None:
             item |= {"call_id": self._base["call_id"], "name": self._base["name"]}
             item[self.call.kind.text_key] = self.call.text
@@ -219,13 +215,13 @@ class Item:
         said = (self.final or {}).get("status")
         return said if said in ("completed", "incomplete") and status == "completed" else status
 
-    def _compose_reasoning(self, item: dict[str, Any]) -> None:
+    def _compose_reasoning(self, item: dict[str, Any], status: str) -> None:
         item["summary"] = [part.snapshot(part.text) for part in self.summary]
         item.pop("content", None)
         if self.content:
             item["content"] = [part.snapshot(part.text) for part in self.content]
-        if item.get("status") == "in_progress":
-            item["status"] = "completed" if self.final else "incomplete"
+        if "status" in item:
+            item["status"] = self._status(status)
 
     def entry(self) -> Entry:
         """The item as history keeps it: the client's names for it, and what the backend gets back.

@@ -1,0 +1,120 @@
+"""Drives a run with a backend's events and reads what it sends as a client would."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from gateway.outbox import Outbox
+from lanes.codec import encode
+from lanes.events import Stamp
+from lanes.profile import Profile
+from lanes.run import Run
+from tests.judge import judge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from lanes.ports import Event as Received
+
+Event = dict[str, Any]
+
+PLAIN = Profile()
+REQUEST: dict[str, Any] = {"model": "m", "input": "hi", "store": False}
+NOW = 1_800_000_000
+
+
+class _Wire:
+    """Takes WebSocket frames apart again: unmasked and whole, as a server sends them."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def write_frames(self, frames: bytes) -> None:
+        while frames:
+            size, start = frames[1], 2
+            if size > 125:
+                start = 4 if size == 126 else 10
+                size = int.from_bytes(frames[2:start], "big")
+            self.events.append(json.loads(frames[start : start + size], parse_constant=_refuse))
+            frames = frames[start + size :]
+
+
+def _refuse(name: str) -> None:
+    raise AssertionError(f"{name} is not JSON")
+
+
+def counting() -> Callable[[str], str]:
+    """A `mint` of ids that are easy to read."""
+    numbers = count(1)
+    return lambda prefix: f"{prefix}_{next(numbers):032x}"
+
+
+@dataclass
+class Played:
+    """A run and what it sent."""
+
+    run: Run
+    events: list[Event] = field(default_factory=list)
+
+    def types(self) -> list[str]:
+        """The types of all events, without `response.`."""
+        return [event["type"].removeprefix("response.") for event in self.events]
+
+    def of(self, kind: str) -> list[Event]:
+        """The events of one type, named without `response.`."""
+        return [event for event in self.events if event["type"] == f"response.{kind}"]
+
+    def texts(self, kind: str) -> str:
+        """The joined deltas of one kind."""
+        return "".join(event["delta"] for event in self.of(f"{kind}.delta"))
+
+    @property
+    def terminal(self) -> dict[str, Any]:
+        """The last snapshot, from a stream that the judge has accepted."""
+        (snapshot,) = judge(self.events).values()
+        made: dict[str, Any] = snapshot
+        return made
+
+    @property
+    def output(self) -> list[dict[str, Any]]:
+        made: list[dict[str, Any]] = self.terminal["output"]
+        return made
+
+
+def start(
+    request: dict[str, Any] = REQUEST, profile: Profile = PLAIN, lane: str | None = None
+) -> tuple[Run, Callable[[], list[Event]]]:
+    """A run and a look at what it has sent so far."""
+    wire = _Wire()
+    outbox = Outbox(wire)
+    mint = counting()
+    put = partial(outbox.put, Stamp(lane))
+    run = Run(mint("resp"), request, profile, put, mint=mint, clock=lambda: NOW + 0.5)
+
+    def sent() -> list[Event]:
+        outbox.flush()
+        return wire.events
+
+    return run, sent
+
+
+def feed(
+    received: Iterable[Received], request: dict[str, Any] = REQUEST, profile: Profile = PLAIN
+) -> Played:
+    """Play a whole body, read already, to its end."""
+    run, sent = start(request, profile)
+    for name, data in received:
+        run.receive(name, data)
+    run.end()
+    return Played(run, sent())
+
+
+def play(
+    events: Iterable[Event], request: dict[str, Any] = REQUEST, profile: Profile = PLAIN
+) -> Played:
+    """Play these events and the end of the body."""
+    return feed(((None, encode(event)) for event in events), request, profile)
