@@ -45,9 +45,11 @@ async def test_the_printed_lines_work() -> None:
         await to_thread.run_sync(child.ready, first.splitlines()[0], 60)
         await _listening(port)
         with anyio.fail_after(60):
-            done = await anyio.run_process([sys.executable, "-c", textwrap.dedent(code)])
+            command = [sys.executable, "-c", textwrap.dedent(code)]
+            done = await anyio.run_process(command, check=False)
     finally:
         await to_thread.run_sync(child.stop)
+    assert done.returncode == 0, done.stderr.decode()
     lanes = [line.split(" ", 1)[0] for line in done.stdout.decode().splitlines()]
     assert lanes.count("a") > 10
     assert lanes.count("b") > 10
