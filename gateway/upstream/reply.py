@@ -96,8 +96,7 @@ class Reply:
 
     def fail(self, error: Exception) -> None:
         """Close, and let `end` raise `error`."""
-        if not self._over.done():
-            self._fault = error
+        self._fault = self._fault or error
         self.close()
 
     # -- what the connection calls --

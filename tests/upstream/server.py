@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator, Awaitable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from gateway.upstream.http import HttpClient
     from gateway.upstream.stream import EventStream
@@ -169,3 +170,10 @@ class Sink:
 async def soon(done: Awaitable[None]) -> None:
     with anyio.fail_after(5):
         await done
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Let the loop turn until `true`; for what nobody announces."""
+    with anyio.fail_after(5):
+        while not true():
+            await checkpoint()

@@ -10,7 +10,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from lanes.errors import UpstreamFault
-from tests.upstream.server import END, HEAD, Sink, chunk, event, opened, post, soon
+from tests.upstream.server import END, HEAD, Sink, chunk, event, opened, post, soon, until
 
 if TYPE_CHECKING:
     from gateway.upstream.http import HttpClient
@@ -115,6 +115,18 @@ async def test_what_a_sink_raises_comes_out_of_relay(server: Server, client: Htt
     assert await peer.gone()
 
 
+async def test_a_sink_may_raise_when_all_is_over(server: Server, client: HttpClient) -> None:
+    posting = asyncio.create_task(post(client))
+    await server.serve(HEAD + chunk(0) + END)
+    stream = await posting
+
+    def sink(_: list[Event]) -> None:
+        raise LookupError("mine")
+
+    with pytest.raises(LookupError, match="mine"):
+        await soon(stream.relay(sink))
+
+
 async def test_close_ends_relay_and_the_connection(server: Server, client: HttpClient) -> None:
     stream, peer = await opened(server, client)
     sink = Sink()
@@ -210,9 +222,7 @@ async def test_release_keeps_the_connection_if_the_body_ends(
     await soon(relaying)
     assert client.pool.idle == 0
     peer.send(chunk(1) + END)
-    with anyio.fail_after(5):
-        while not client.pool.idle:
-            await checkpoint()
+    await until(lambda: client.pool.idle == 1)
     stream.close()  # it is no longer its connection, and none of these may touch it
     stream.pause()
     again = asyncio.create_task(client.get("/models", {}))

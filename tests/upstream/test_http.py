@@ -1,0 +1,223 @@
+"""Requests and heads: what is sent, what is taken for a stream, which connection is used."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from anyio.lowlevel import checkpoint
+
+from gateway.upstream.http import HttpClient
+from lanes.errors import UpstreamFault
+from tests.upstream.server import END, HEAD, Sink, answer, chunk, opened, post, soon
+
+if TYPE_CHECKING:
+    from tests.upstream.server import Server
+
+
+async def test_the_request(server: Server, client: HttpClient) -> None:
+    headers = {
+        "Authorization": "Bearer k",
+        "Accept": "text/event-stream, */*",
+        "Content-Length": "9999",
+        "Transfer-Encoding": "chunked",
+        "Connection": "x-secret",
+        "Host": "elsewhere",
+        "Accept-Encoding": "br",
+    }
+    posting = asyncio.create_task(client.post("/responses", b'{"a": 1}', headers))
+    (request,) = await server.serve(HEAD + END)
+    await soon((await posting).relay(Sink()))
+    assert request.line == "POST /v1/responses HTTP/1.1"
+    assert request.body == b'{"a": 1}'
+    assert request.headers == {
+        "host": f"127.0.0.1:{server.port}",
+        "accept": "text/event-stream, */*",
+        "accept-encoding": "identity",
+        "authorization": "Bearer k",
+        "content-length": "8",
+        "content-type": "application/json",
+        "user-agent": "multilane",
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        ("/a b", {}),
+        ("/é", {}),
+        ("responses", {}),
+        ("/", {"a": "b\r\nc: d"}),
+        ("/", {"a": "\0"}),
+        ("/", {"a": "🙂"}),
+        ("/", {"a b": "c"}),
+        ("/", {"": "c"}),
+    ],
+)
+async def test_what_cannot_be_sent(client: HttpClient, path: str, headers: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"cannot be sent|no request path"):
+        await client.post(path, b"", headers)
+
+
+async def test_a_large_body_arrives_whole(server: Server, client: HttpClient) -> None:
+    body = bytes(range(256)) * 40_000
+    posting = asyncio.create_task(client.post("/responses", body, {}))
+    (request,) = await server.serve(HEAD + END)
+    assert request.body == body
+    (await posting).close()
+
+
+@pytest.mark.parametrize("kind", ["text/event-stream; charset=utf-8", "Text/Plain", ""])
+async def test_what_may_be_a_stream(server: Server, client: HttpClient, kind: str) -> None:
+    posting = asyncio.create_task(post(client))
+    await server.serve(answer(200, b"data: 1\n\n", content_type=kind))
+    sink = Sink()
+    await soon((await posting).relay(sink))
+    assert sink.numbers == [1]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        answer(200, b"<p>log in", content_type="text/html"),
+        answer(200, b'{"id": "r"}', content_type="application/json"),
+        answer(200, b"{}", content_type="application/problem+json; charset=utf-8"),
+        answer(200, b"\x1f\x8b", content_type="text/event-stream", content_encoding="gzip"),
+        answer(301, location="http://127.0.0.1/"),
+    ],
+)
+async def test_what_is_no_stream(server: Server, client: HttpClient, data: bytes) -> None:
+    posting = asyncio.create_task(post(client))
+    await server.serve(data)
+    with pytest.raises(UpstreamFault) as caught:
+        await posting
+    assert caught.value.status == 502
+    assert client.pool.idle == 1
+
+
+async def test_a_refusal_is_read_and_told(server: Server, client: HttpClient) -> None:
+    posting = asyncio.create_task(post(client))
+    body = b'{"error":{"message":"later","type":"usage_limit_reached"}}'
+    await server.serve(answer(429, body, retry_after="7", set_cookie="s=1"))
+    with pytest.raises(UpstreamFault, match="later") as caught:
+        await posting
+    assert caught.value.status == 429
+    assert caught.value.headers == {"retry-after": "7"}
+    assert client.pool.idle == 1
+
+
+@pytest.mark.parametrize("how", ["endless", "cut", "silent"])
+async def test_refusals_are_read_within_bounds(
+    server: Server, client: HttpClient, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.upstream.http._ERROR_SECONDS", 0.1)
+    posting = asyncio.create_task(post(client))
+    peer = await server.accept()
+    await peer.request()
+    peer.send(b"HTTP/1.1 400 X\r\ncontent-length: 999999999\r\n\r\n")
+    peer.send(b"x" * 100_000 if how == "endless" else b"some words")
+    if how == "cut":
+        peer.close()
+    with pytest.raises(UpstreamFault, match="xxx" if how == "endless" else "some words"):
+        await posting
+    assert await peer.gone()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"HTTP/2 nonsense\r\n\r\n",
+        b"SSH-2.0-OpenSSH_9.9\r\n",
+        b"HTTP/1.1 101 Switching\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 60_000,
+    ],
+)
+async def test_what_is_no_http(server: Server, client: HttpClient, data: bytes) -> None:
+    posting = asyncio.create_task(post(client))
+    await server.serve(data)
+    with pytest.raises(UpstreamFault, match=r"no HTTP/1.1|head without end") as caught:
+        await posting
+    assert caught.value.status == 502
+
+
+async def test_interim_answers_trailers_and_cut_heads(server: Server, client: HttpClient) -> None:
+    posting = asyncio.create_task(post(client))
+    peer = await server.accept()
+    await peer.request()
+    for byte in b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nlink: x\r\n\r\n" + HEAD:
+        peer.send(bytes([byte]))
+        await peer.writer.drain()
+        await checkpoint()
+    peer.send(chunk(0) + b"0\r\nx-trailer: t\r\n\r\n")
+    stream, sink = await posting, Sink()
+    await soon(stream.relay(sink))
+    assert sink.numbers == [0]
+    assert stream.headers == {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
+    assert client.pool.idle == 1
+
+
+@pytest.mark.parametrize("extra", [b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nx", b"junk"])
+async def test_bytes_nobody_asked_for_end_the_connection(
+    server: Server, client: HttpClient, extra: bytes
+) -> None:
+    stream, peer = await opened(server, client)
+    peer.send(chunk(0) + END + extra)
+    sink = Sink()
+    await soon(stream.relay(sink))
+    assert sink.numbers == [0]
+    assert client.pool.idle == 0
+    stream, peer = await opened(server, client)
+    peer.send(END)
+    await soon(stream.relay(sink))
+    peer.send(extra)
+    assert await peer.gone()
+    assert client.pool.size == 0
+
+
+async def test_connections_are_reused_and_as_many_as_needed(
+    server: Server, client: HttpClient
+) -> None:
+    streams = [await opened(server, client) for _ in range(200)]
+    assert client.pool.size == 200
+    for stream, peer in streams:
+        peer.send(END)
+        await soon(stream.relay(Sink()))
+    assert (client.pool.size, client.pool.idle) == (200, 200)
+    posting = asyncio.create_task(post(client))
+    last = streams[-1][1]
+    await last.request()
+    last.send(HEAD + END)
+    await soon((await posting).relay(Sink()))
+
+
+async def test_idle_connections_are_dropped(server: Server) -> None:
+    client = HttpClient(server.url, proxies={}, keep_idle=0.05)
+    (first, one), (second, two) = [await opened(server, client) for _ in range(2)]
+    one.send(END)
+    await soon(first.relay(Sink()))
+    assert await one.gone()
+    assert (client.pool.size, client.pool.idle) == (1, 0)
+    two.send(END)
+    await soon(second.relay(Sink()))
+    assert await two.gone()
+    await client.aclose()
+
+
+async def test_get(server: Server, client: HttpClient) -> None:
+    getting = asyncio.create_task(client.get("/models", {"a": "b"}, max_bytes=10))
+    (request,) = await server.serve(answer(200, b"0123456789"))
+    assert await getting == b"0123456789"
+    assert request.line == "GET /v1/models HTTP/1.1"
+    assert request.headers["accept"] == "application/json"
+    assert "content-length" not in request.headers
+
+
+@pytest.mark.parametrize(
+    ("data", "why"), [(answer(200, b"0" * 11), "longer than 10"), (answer(404), "404")]
+)
+async def test_a_get_that_fails(server: Server, client: HttpClient, data: bytes, why: str) -> None:
+    getting = asyncio.create_task(client.get("/models", {}, max_bytes=10))
+    await server.serve(data)
+    with pytest.raises(UpstreamFault, match=why):
+        await getting
