@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from lanes.codec import decode, encode
-from lanes.profile import Profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from lanes.profile import Profile
 
 #: The gateway owns the state: it sends the whole input itself, and the backend stores nothing.
 _STATE_KEYS = frozenset({"input", "previous_response_id", "store", "stream"})
