@@ -49,12 +49,13 @@ class Reply:
 
     def start(self, consume: Callable[[bytes], None]) -> None:
         """Pass on what has come of the body, and from now on each read, in the read's own call."""
-        self._target = consume
-        if self.consume != self._first:
-            self.consume = consume
         kept = bytes(self._kept)
         self._kept.clear()
         self._held = False
+        if self._connection is not None:
+            self._target = consume
+            if self.consume != self._first:
+                self.consume = consume
         if kept:
             consume(kept)
         self._flow()
@@ -82,7 +83,6 @@ class Reply:
         if connection is None:
             return
         self._finish()
-        self._target = self.consume = _discard
         connection.read(on=True)
         connection.expire(_DRAIN_SECONDS)
 
@@ -122,6 +122,7 @@ class Reply:
     def _finish(self) -> None:
         self._connection = None
         self._timer.cancel()
+        self._target = self.consume = _discard  # and be no reference cycle
         for waited_for in (self._head, self._over):
             if not waited_for.done():
                 waited_for.set_result(None)
