@@ -12,7 +12,7 @@ from tests.machines.rules import play
 if TYPE_CHECKING:
     from lanes.frames import Create
 
-BUGS = Bugs(partial(play, 200))
+BUGS = Bugs(partial(play, 400))
 
 
 @BUGS.plant(Board, "_fill")

@@ -18,7 +18,7 @@ ASKED: list[Asked] = list(
         LANES,
         (1, 15, 30),
         ("none", "none", "none", "lane", "kept", "kept", "any"),
-        ("text", "text", "text", "text", "items", "answer", "refer"),
+        ("text", "text", "text", "items", "answer", "refer", "refer"),
         range(6),
     )
 )
@@ -40,7 +40,7 @@ def output(number: int, pad: int) -> list[dict[str, Any]]:
     """A response's items: values that a truthiness test would lose, an id that others share."""
     message: dict[str, Any] = {
         "type": "message",
-        "id": f"i{number % 3}",
+        "id": f"i{number % 2}",
         "content": [],
         "x": None,
         "n": number,

@@ -11,7 +11,7 @@ from lanes.lineage import Lineage, Node
 from tests.machines.bugs import Bugs
 from tests.machines.rules import play
 
-BUGS = Bugs(partial(play, 200))
+BUGS = Bugs(partial(play, 400))
 
 
 @BUGS.plant(Lineage, "evict_failed")

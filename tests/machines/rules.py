@@ -11,6 +11,7 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
+    initialize,
     invariant,
     rule,
     run_state_machine_as_test,
@@ -75,6 +76,12 @@ class Rules(RuleBasedStateMachine):
         self.creates.append(Create(lane, body, size=size))
         return self.creates[-1]
 
+    @initialize(lanes=st.lists(st.sampled_from(LANES), min_size=2, max_size=7))
+    def crowd(self, lanes: list[str | None]) -> None:
+        """Begin with most slots taken, which is where it gets interesting."""
+        for lane in lanes:
+            self.submit(lane, 1, "none", "text", 0)
+
     @rule(
         asked=st.lists(st.sampled_from(ASKED), max_size=4),
         ended=st.lists(st.sampled_from(ENDED), max_size=2),
@@ -110,7 +117,7 @@ class Rules(RuleBasedStateMachine):
             "text": f"turn {last}",
             "items": [{"role": "user", "content": f"turn {last}", "none": None}],
             "answer": [self.answer(candidates, back)],
-            "refer": [{"type": "item_reference", "id": f"i{back % 4}"}],
+            "refer": [{"type": "item_reference", "id": f"i{back % 3}"}],
         }
         parent_id = f"r{candidates[-1]}" if candidates else None
         create = self.create(lane, size, parent_id, values[asks])
@@ -128,9 +135,9 @@ class Rules(RuleBasedStateMachine):
         self.start(self.board.submit(create), expected)
 
     def answer(self, parents: list[int], back: int) -> dict[str, Any]:
-        """An output for a call of the parent, of its parents, or of anybody."""
-        call = parents[-1] if parents else -1
-        for _ in range(max(0, back - 3)):
+        """An output for a call of the parent, of one of its parents, of anybody, of nobody."""
+        call = parents[-1] if parents and back < 5 else -1
+        for _ in range(max(0, back - 2)):
             before = self.creates[call].parent_id if call >= 0 else None
             call = int(before[1:]) if before else call - back
         return {"type": "function_call_output", "call_id": f"c{call}", "output": ""}
