@@ -26,7 +26,7 @@ class Splitter:
     event is unfinished, and joined once, so a long event costs linear time at any chunking.
     """
 
-    __slots__ = ("_after_cr", "_clean", "_head", "_limit", "_pending", "_small", "_unusual")
+    __slots__ = ("_after_cr", "_head", "_limit", "_pending", "_small", "_unusual")
 
     def __init__(self, max_event_bytes: int) -> None:
         self._limit = max_event_bytes
@@ -34,19 +34,23 @@ class Splitter:
         self._head: bytes | None = b""  # what may be the start of a byte order mark; None: past it
         self._after_cr = False
         self._unusual = True  # the next read needs `_normalise` whatever is in it
-        self._clean = False  # the next read begins a line, and an event
         self._small = min(_SMALL, max_event_bytes)
 
     def feed(self, data: bytes) -> list[Event]:
         """Take one read; return the events it completes. Raises UpstreamFault on a huge event."""
-        if self._clean and len(data) < self._small:
+        if self._unusual or b"\r" in data:
+            data = self._normalise(data)
+        if len(data) < self._small and not self._pending:
             lines = data.split(b"\n", 4)
             if len(lines) == 4:  # one event in one read, the everyday case
                 head, line, blank, end = lines
                 name = _NAMES.get(head)
-                fits = name is not None and line[:6] == _DATA != line and b"\r" not in line
-                if fits and not (blank or end):
+                if name is not None and line[:6] == _DATA != line and not (blank or end):
                     return [(name, line[6:])]
+            elif len(lines) == 3:  # the same without a name
+                line, blank, end = lines
+                if line[:6] == _DATA != line and not (blank or end):
+                    return [(None, line[6:])]
         return self._feed(data)
 
     def finish(self) -> list[Event]:
@@ -57,12 +61,9 @@ class Splitter:
         return _any(rest)
 
     def _feed(self, data: bytes) -> list[Event]:
-        """Take a read of any layout."""
-        if self._unusual or b"\r" in data:
-            data = self._normalise(data)
+        """Take a read of any layout, its line ends normalised."""
         if self._pending or not data.endswith(b"\n\n"):
             data = self._complete(data)
-        self._clean = not (self._pending or self._unusual)
         if not data:
             return []
         if len(data) > self._limit:
