@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from gateway.server import make_server
+from gateway.server import Server, make_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -23,15 +23,33 @@ if TYPE_CHECKING:
 @asynccontextmanager
 async def running(settings: Settings) -> AsyncIterator[str]:
     """Serve until the block ends; yields the base URL a client of the Responses API is given."""
+    async with serving(settings) as (_, base_url):
+        yield base_url
+
+
+@asynccontextmanager
+async def serving(settings: Settings) -> AsyncIterator[tuple[Server, str]]:
+    """The same, for tests that tell the server itself what to do."""
     server = make_server(settings)
+    ended = anyio.Event()
+
+    async def serve(listener: socket.socket) -> None:
+        try:
+            await server.serve([listener])
+        finally:
+            ended.set()
+
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(server.serve, [listener])
+            tasks.start_soon(serve, listener)
             with anyio.fail_after(10):
                 while not server.started:  # noqa: ASYNC110 - uvicorn has a flag, no event
                     await anyio.sleep(0.001)
             try:
-                yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+                yield server, f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
             finally:
                 server.should_exit = True
+                # Also when the test failed: closing a loop whose server still listens hangs.
+                with anyio.move_on_after(15, shield=True):
+                    await ended.wait()
