@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, cast
 
 from gateway.upstream.faults import Transient, unreachable
+from lanes.errors import UpstreamFault
 
 if TYPE_CHECKING:
     import ssl
@@ -66,9 +67,8 @@ def _check(head: bytes) -> None:
         return
     said = status[0].decode("latin-1") if status else "nothing"
     text = f"The proxy answered {said} when asked for a tunnel to the backend."
-    if said in ("nothing", "502", "503", "504"):
-        raise Transient(text, code="server_error", status=502, type="server_error")
-    raise unreachable(text)
+    again = said in ("nothing", "502", "503", "504")
+    raise unreachable(text, kind=Transient if again else UpstreamFault)
 
 
 class _Tunnel(asyncio.Protocol):

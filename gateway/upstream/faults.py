@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from lanes.errors import UpstreamFault
+from lanes.faults import is_overflow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,10 +34,7 @@ _TYPES = {
     404: "not_found_error",
     429: "rate_limit_error",
 }
-_OVERFLOW = re.compile(
-    r"context (?:length|window|size)|maximum context|max_model_len|\bn_ctx\b", re.IGNORECASE
-)
-#: Elsewhere the words are in passing (a 429 for tokens a minute, a 503 while a model loads).
+#: Where `is_overflow` may judge by words; else they are in passing (a 429 for tokens a minute).
 _OVERFLOW_STATUSES = frozenset({400, 413, 422, 500})
 #: What a browser shows of a page is what is left without these.
 _MARKUP = re.compile(
@@ -53,10 +51,11 @@ class Transient(UpstreamFault):
     pause: float | None = None
 
 
-def unreachable(message: str, *, status: int = 502) -> UpstreamFault:
+def unreachable(
+    message: str, *, status: int = 502, kind: type[UpstreamFault] = UpstreamFault
+) -> UpstreamFault:
     """Return the fault of a backend that was not reached, broke off (502) or was silent (504)."""
-    code = "timeout" if status == HTTPStatus.GATEWAY_TIMEOUT else "server_error"
-    return UpstreamFault(message, code=code, status=status, type="server_error")
+    return kind(message, code=_code_for(status), status=status, type="server_error")
 
 
 def refusal(status: int, headers: Mapping[str, str], body: bytes) -> UpstreamFault:
@@ -80,36 +79,24 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes) -> UpstreamFau
         message[:_MAX_MESSAGE],
         code=_code(shown, fields, message),
         status=shown,
-        type=_string(fields.get("type")) or error_type(shown),
+        type=_string(fields.get("type")) or _type_for(shown),
         param=_string(fields.get("param")),
-        headers=forwarded(headers) or None,
+        headers=_forwarded(headers) or None,
     )
     if isinstance(fault, Transient):
         fault.pause = pause
     return fault
 
 
-def error_type(status: int) -> str:
-    """Return the error `type` for a status whose body names none."""
+def _type_for(status: int) -> str:
     return _TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
 
 
-def error_code(status: int) -> str:
-    """Return the error `code` for a status whose body names none (or an integer)."""
+def _code_for(status: int) -> str:
     return _CODES.get(status, "server_error" if status >= 500 else "invalid_request_error")
 
 
-def overflows(code: object, kind: object, message: str) -> bool:
-    """Tell whether an error says that the input does not fit into the model's context."""
-    return (
-        code == "context_length_exceeded"
-        or kind == "exceed_context_size_error"
-        or _OVERFLOW.search(message) is not None
-    )
-
-
-def forwarded(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers of an answer that a client may see: retry times, request id and limits."""
+def _forwarded(headers: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in headers.items()
@@ -128,9 +115,9 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 def _code(status: int, fields: dict[str, Any], message: str) -> str:
     code = fields.get("code")
-    if status in _OVERFLOW_STATUSES and overflows(code, fields.get("type"), message):
+    if status in _OVERFLOW_STATUSES and is_overflow(message, code, fields.get("type")):
         return "context_length_exceeded"
-    return _string(code) or error_code(status)
+    return _string(code) or _code_for(status)
 
 
 def _fields(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:

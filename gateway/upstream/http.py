@@ -1,14 +1,14 @@
-"""The HTTP client of one backend: streaming POST, small GET, retries while nothing was relayed."""
+"""The HTTP client of one backend: streaming POST, tried again while nothing was relayed."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from gateway.upstream import request
-from gateway.upstream.faults import Transient, refusal, unreachable
+from gateway.upstream.faults import Transient, refusal
 from gateway.upstream.pool import Pool
 from gateway.upstream.reply import Reply
 from gateway.upstream.route import route
@@ -19,9 +19,7 @@ from lanes.errors import UpstreamFault
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Awaitable, Callable, Mapping
-
-T = TypeVar("T")
+    from collections.abc import Mapping
 
 _FIRST_BACKOFF = 0.1
 _MAX_PAUSE = 3.0
@@ -67,47 +65,36 @@ class HttpClient:
         backend cannot be reached, is silent or answers anything but an event stream, and
         ValueError on a header that cannot be sent. Cancelling it closes the connection.
         """
-        head = request.head(self._route, path, headers, length=len(body))
-
-        async def attempt() -> EventStream:
-            reply = await self._exchange([head, body], self._first_byte, self._idle)
-            if reply.status < 300 and _is_stream(reply.headers):
-                return EventStream(reply, Splitter(self._max_event_bytes))
-            raise await _refusal(reply)
-
-        return await self._retrying(attempt)
-
-    async def get(
-        self,
-        path: str,
-        headers: Mapping[str, str],
-        *,
-        timeout: float = 10.0,
-        max_bytes: int = 4 * 1024 * 1024,
-    ) -> bytes:
-        """Return the body at `path`, whole. `timeout` bounds each silence. Raises UpstreamFault."""
-        head = request.head(self._route, path, headers, length=None)
-
-        async def attempt() -> bytes:
-            reply = await self._exchange([head], timeout, timeout)
-            if reply.status >= 300:
-                raise await _refusal(reply)
-            body = bytearray()
-            await _collect(reply, body, max_bytes)
-            return bytes(body)
-
-        return await self._retrying(attempt)
+        message = [request.head(self._route, path, headers, len(body)), body]
+        backoff = _FIRST_BACKOFF
+        for _ in range(self._retries):
+            try:
+                return await self._attempt(message)
+            except Transient as fault:
+                if fault.pause is not None and fault.pause > _MAX_PAUSE:
+                    raise
+                # Spread, so that lanes that failed together do not come back together.
+                pause = backoff * random.uniform(0.5, 1.5) if fault.pause is None else fault.pause
+            await asyncio.sleep(pause)
+            backoff *= 2
+        return await self._attempt(message)
 
     async def aclose(self) -> None:
         """Close all connections; streams still relayed end with an UpstreamFault."""
         await self.pool.aclose()
 
-    async def _exchange(self, message: list[bytes], first_byte: float, idle: float) -> Reply:
+    async def _attempt(self, message: list[bytes]) -> EventStream:
+        reply = await self._exchange(message)
+        if reply.status < 300 and _is_stream(reply.headers):
+            return EventStream(reply, Splitter(self._max_event_bytes))
+        raise await _refusal(reply)
+
+    async def _exchange(self, message: list[bytes]) -> Reply:
         """Send, and wait for the head; once more on a fresh connection if a kept one had gone."""
         fresh = False
         while True:
             connection = await self.pool.acquire(fresh=fresh)
-            reply = Reply(connection, first_byte=first_byte, idle=idle)
+            reply = Reply(connection, first_byte=self._first_byte, idle=self._idle)
             try:
                 connection.send(message, reply)
                 await reply.head()
@@ -119,43 +106,24 @@ class HttpClient:
             else:
                 return reply
 
-    async def _retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        backoff = _FIRST_BACKOFF
-        for _ in range(self._retries):
-            try:
-                return await attempt()
-            except Transient as fault:
-                if fault.pause is not None and fault.pause > _MAX_PAUSE:
-                    raise
-                # Spread, so that lanes that failed together do not come back together.
-                pause = backoff * random.uniform(0.5, 1.5) if fault.pause is None else fault.pause
-            await asyncio.sleep(pause)
-            backoff *= 2
-        return await attempt()
-
 
 async def _refusal(reply: Reply) -> UpstreamFault:
     """Read what the backend has to say, within bounds; what came of it has to do."""
     body = bytearray()
-    with suppress(TimeoutError, UpstreamFault):
-        async with asyncio.timeout(_ERROR_SECONDS):
-            await _collect(reply, body, _MAX_ERROR_BYTES)
-    return refusal(reply.status, reply.headers, bytes(body[:_MAX_ERROR_BYTES]))
-
-
-async def _collect(reply: Reply, body: bytearray, limit: int) -> None:
-    """Read a whole body into `body`. Raises UpstreamFault, also on more than `limit` bytes."""
 
     def take(data: bytes) -> None:
         body.extend(data)
-        if len(body) > limit:
-            reply.fail(unreachable(f"The backend's answer is longer than {limit} bytes."))
+        if len(body) > _MAX_ERROR_BYTES:
+            reply.close()
 
     try:
-        reply.start(take)
-        await reply.end()
+        with suppress(TimeoutError, UpstreamFault):
+            async with asyncio.timeout(_ERROR_SECONDS):
+                reply.start(take)
+                await reply.end()
     finally:
         reply.close()
+    return refusal(reply.status, reply.headers, bytes(body[:_MAX_ERROR_BYTES]))
 
 
 def _is_stream(headers: Mapping[str, str]) -> bool:

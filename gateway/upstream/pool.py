@@ -81,7 +81,9 @@ class Pool:
             raise _shutting_down()
         try:
             async with asyncio.timeout(self._connect_timeout):
-                return await dial(self._route, self._make, self._tls)
+                return await dial(
+                    self._route, lambda: Connection(self._keep, self._lost), self._tls
+                )
         except TimeoutError as error:
             text = f"The backend could not be reached within {self._connect_timeout:g} seconds."
             raise unreachable(text, status=504) from error
@@ -90,10 +92,7 @@ class Pool:
             raise unreachable(f"No TLS connection to the backend: {reason}.") from error
         except OSError as error:
             text = f"The backend could not be reached: {error.strerror or error}."
-            raise Transient(text, code="server_error", status=502, type="server_error") from error
-
-    def _make(self) -> Connection:
-        return Connection(self._keep, self._lost)
+            raise unreachable(text, kind=Transient) from error
 
     def _keep(self, connection: Connection) -> None:
         if self._closed:

@@ -1,4 +1,4 @@
-"""The head of an HTTP/1.1 request. Pure."""
+"""The head of a POST. Pure."""
 
 from __future__ import annotations
 
@@ -31,31 +31,33 @@ _OWN = frozenset(
         "upgrade",
     }
 )
-_POST = {"accept": "text/event-stream", "content-type": "application/json"}
-_GET = {"accept": "application/json"}
+_DEFAULTS = {
+    "user-agent": "multilane",
+    "accept": "text/event-stream",
+    "content-type": "application/json",
+}
 
 
-def head(route: Route, path: str, headers: Mapping[str, str], *, length: int | None) -> bytes:
-    """Return the head of a POST of `length` bytes, or of a GET if that is None.
+def head(route: Route, path: str, headers: Mapping[str, str], length: int) -> bytes:
+    """Return the head of a POST of `length` bytes.
 
     `headers` win over our defaults and lose against what frames the message. Raises ValueError
     when one of them (its name is told, its value is not) or the path cannot go on the wire.
     """
     if not _PATH.fullmatch(path):
         raise ValueError(f"{path!r} is no request path")
-    fields = {"user-agent": "multilane", **(_GET if length is None else _POST)}
+    fields = dict(_DEFAULTS)
     for name, value in headers.items():
         if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
             raise ValueError(f"header {name!r} cannot be sent")
         fields[name.lower()] = value
     for name in _OWN.intersection(fields):
         del fields[name]
-    if length is not None:
-        fields["content-length"] = str(length)
+    fields["content-length"] = str(length)
     if route.proxy is not None and route.proxy.authorization and not route.tunnelled:
         fields["proxy-authorization"] = route.proxy.authorization
     lines = [
-        f"{'GET' if length is None else 'POST'} {route.target(path)} HTTP/1.1",
+        f"POST {route.target(path)} HTTP/1.1",
         f"host: {route.host_header}",
         "accept-encoding: identity",
         *(f"{name}: {value}" for name, value in fields.items()),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lanes.errors import UpstreamFault
+from gateway.upstream.faults import unreachable
 
 if TYPE_CHECKING:
+    from lanes.errors import UpstreamFault
     from lanes.ports import Event
 
 _BOM = b"\xef\xbb\xbf"
@@ -98,12 +99,7 @@ class Splitter:
             raise self._too_large()
 
     def _too_large(self) -> UpstreamFault:
-        return UpstreamFault(
-            f"The backend sent an event of more than {self._limit} bytes.",
-            code="server_error",
-            status=502,
-            type="server_error",
-        )
+        return unreachable(f"The backend sent an event of more than {self._limit} bytes.")
 
     def _normalise(self, data: bytes) -> bytes:
         """Drop a leading byte order mark and turn CR LF and CR into LF."""

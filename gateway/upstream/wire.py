@@ -215,6 +215,5 @@ class Connection(asyncio.Protocol):
             self._expiry = None
 
 
-def _stale() -> Stale:
-    message = "The backend closed a kept connection without an answer."
-    return Stale(message, code="server_error", status=502, type="server_error")
+def _stale() -> UpstreamFault:
+    return unreachable("The backend closed a kept connection without an answer.", kind=Stale)

@@ -202,22 +202,3 @@ async def test_idle_connections_are_dropped(server: Server) -> None:
     await soon(second.relay(Sink()))
     assert await two.gone()
     await client.aclose()
-
-
-async def test_get(server: Server, client: HttpClient) -> None:
-    getting = asyncio.create_task(client.get("/models", {"a": "b"}, max_bytes=10))
-    (request,) = await server.serve(answer(200, b"0123456789"))
-    assert await getting == b"0123456789"
-    assert request.line == "GET /v1/models HTTP/1.1"
-    assert request.headers["accept"] == "application/json"
-    assert "content-length" not in request.headers
-
-
-@pytest.mark.parametrize(
-    ("data", "why"), [(answer(200, b"0" * 11), "longer than 10"), (answer(404), "404")]
-)
-async def test_a_get_that_fails(server: Server, client: HttpClient, data: bytes, why: str) -> None:
-    getting = asyncio.create_task(client.get("/models", {}, max_bytes=10))
-    await server.serve(data)
-    with pytest.raises(UpstreamFault, match=why):
-        await getting
