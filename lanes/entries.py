@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 #: How an output names its call: the key it uses there and the value.
 CallKey = tuple[str, str]
 
+#: What answers these names their `id`, as the client knows it, so they are replayed under that id.
+_ANSWERED_BY_ID = frozenset({"mcp_approval_request", "local_shell_call"})
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -35,8 +38,10 @@ class Entry:
         `data` is what is replayed where that is not the same (a backend's own form of it).
         """
         item_id = item.get("id")
+        if data is None or item.get("type") in _ANSWERED_BY_ID:
+            data = msgspec.json.encode(item)
         return cls(
-            msgspec.json.encode(item) if data is None else data,
+            data,
             item_id if isinstance(item_id, str) else None,
             tuple(_calls(item)),
         )
