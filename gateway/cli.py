@@ -175,9 +175,9 @@ def _option(name: str, without: tuple[str, ...]) -> list[click.Option]:
 )
 def rehearse(host: str, port: int, rate: float) -> None:
     """Run the rehearsal backend: scripted answers, for trying and testing."""
-    from gateway.rehearse import run
+    from gateway.rehearse.server import serve
 
-    run(host, port, rate)
+    serve(host, port, rate)
 
 
 @click.command()

@@ -1,10 +1,8 @@
-"""The single checks of a request, worded like the hosted API's."""
+"""How a request is refused, and the single checks that do; worded like the hosted API's."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-
-from gateway.rehearse.errors import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -18,6 +16,27 @@ _NAMES = {
     float: "a decimal",
     type(None): "null",
 }
+
+
+class Refused(Exception):
+    """Answered with `status` and an error body, in OpenAI's shape, instead of a response."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        status: int = 400,
+        kind: str = "invalid_request_error",
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = headers or {}
+        self.body: dict[str, Any] = {
+            "error": {"message": message, "type": kind, "param": param, "code": code}
+        }
 
 
 def missing(path: str) -> Refused:

@@ -1,12 +1,61 @@
-"""The items of an input, checked one by one and against each other."""
+"""The items of an input: what they look like, checked one by one and against each other."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gateway.rehearse.checks import check_type, missing, wrong
-from gateway.rehearse.errors import Refused
-from gateway.rehearse.shapes import ANSWERED, CALLS, OTHERS, SAID, SEAL, SHAPES, Shape
+from gateway.rehearse.checks import Refused, check_type, missing, wrong
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Shape(NamedTuple):
+    """The keys of one kind of item, and what its id starts with."""
+
+    required: Mapping[str, tuple[type, ...]]
+    optional: frozenset[str]
+    prefix: str
+
+
+_TEXT = (str,)
+_CONTENT = (str, list)
+_EXTRA = frozenset({"type", "id", "status"})
+_CALL_EXTRA = _EXTRA | {"caller", "namespace", "async"}
+
+SHAPES: Mapping[str, Shape] = {
+    "message": Shape({"role": _TEXT, "content": _CONTENT}, _EXTRA | {"phase"}, "msg"),
+    "reasoning": Shape({"summary": (list,)}, _EXTRA | {"content", "encrypted_content"}, "rs"),
+    "function_call": Shape(
+        dict.fromkeys(("call_id", "name", "arguments"), _TEXT), _CALL_EXTRA, "fc"
+    ),
+    "custom_tool_call": Shape(
+        dict.fromkeys(("call_id", "name", "input"), _TEXT), _CALL_EXTRA, "ctc"
+    ),
+    "function_call_output": Shape(
+        {"call_id": _TEXT, "output": _CONTENT}, _EXTRA | {"caller", "name"}, ""
+    ),
+    "custom_tool_call_output": Shape(
+        {"call_id": _TEXT, "output": _CONTENT}, _EXTRA | {"caller"}, ""
+    ),
+}
+#: Items of hosted tools and the like: let through, the script has nothing to say about them.
+_OTHERS = frozenset(
+    {
+        *("additional_tools", "apply_patch_call", "apply_patch_call_output"),
+        *("code_interpreter_call", "compaction", "compaction_trigger", "computer_call"),
+        *("computer_call_output", "configuration_update", "file_search_call"),
+        *("image_generation_call", "local_shell_call", "local_shell_call_output"),
+        *("mcp_approval_request", "mcp_approval_response", "mcp_call", "mcp_list_tools"),
+        *("program", "program_output", "shell_call", "shell_call_output"),
+        *("tool_search_call", "tool_search_output", "web_search_call"),
+    }
+)
+_SAID = ("input_text", "input_image", "input_file")
+_ANSWERED = ("output_text", "refusal")
+_CALLS = {"function_call": "function call", "custom_tool_call": "custom tool call"}
+#: What the encrypted content of a finished reasoning item starts with; a partial one does not.
+SEAL = "rehearsal-final-"
 
 
 def check_items(items: list[Any]) -> None:
@@ -27,10 +76,10 @@ def _check_item(at: str, item: dict[str, Any]) -> None:
     if kind == "item_reference":
         message = f"Item with id '{item.get('id')}' not found."
         raise Refused(message, param="input", status=404)
-    if kind in OTHERS:
+    if kind in _OTHERS:
         return
     if kind not in SHAPES:
-        wrong(f"{at}.type", kind, (*SHAPES, *sorted(OTHERS)))
+        wrong(f"{at}.type", kind, (*SHAPES, *sorted(_OTHERS)))
     _check_shape(at, item, SHAPES[kind])
     if kind == "message":
         _check_message(at, item)
@@ -59,7 +108,7 @@ def _check_message(at: str, item: dict[str, Any]) -> None:
         wrong(f"{at}.role", item["role"], roles)
     if isinstance(item["content"], str):
         return
-    kinds = ANSWERED if item["role"] == "assistant" else SAID
+    kinds = _ANSWERED if item["role"] == "assistant" else _SAID
     for index, part in enumerate(item["content"]):
         where = f"{at}.content[{index}]"
         check_type(where, part, (dict,))
@@ -83,7 +132,7 @@ def _check_ids(items: list[dict[str, Any]]) -> None:
 
 def _check_calls(items: list[dict[str, Any]]) -> None:
     """Every output answers an earlier call, every call has its output."""
-    for call, name in CALLS.items():
+    for call, name in _CALLS.items():
         asked: dict[str, bool] = {}
         for item in items:
             if item.get("type") == call:

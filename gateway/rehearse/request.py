@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gateway.rehearse.checks import check_choice, check_type, missing
-from gateway.rehearse.errors import Refused
+from gateway.rehearse.checks import Refused, check_choice, check_type, missing
 from gateway.rehearse.items import check_items
-from gateway.rehearse.tools import check_format, check_tools
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,13 +48,24 @@ KEYS: Mapping[str, tuple[type, ...]] = {
     "user": (str,),
 }
 
-CHOICES: Mapping[str, tuple[str, ...]] = {
+_CHOICES: Mapping[str, tuple[str, ...]] = {
     "truncation": ("auto", "disabled"),
     "service_tier": ("auto", "default", "flex", "scale", "priority", "fast", "ultrafast"),
     "prompt_cache_retention": ("in_memory", "24h"),
     "reasoning.effort": ("none", "minimal", "low", "medium", "high", "xhigh", "max"),
     "reasoning.summary": ("auto", "concise", "detailed"),
     "text.verbosity": ("low", "medium", "high"),
+}
+
+_TOOLS = (
+    *("function", "custom", "apply_patch", "code_interpreter", "computer", "computer_use_preview"),
+    *("file_search", "image_generation", "local_shell", "mcp", "namespace", "shell"),
+    *("programmatic_tool_calling", "tool_search", "web_search", "web_search_2025_08_26"),
+    *("web_search_preview", "web_search_preview_2025_03_11"),
+)
+_TOOL_KEYS: dict[str, dict[str, tuple[type, ...]]] = {
+    "function": {"parameters": (dict,), "strict": (bool,), "description": (str,)},
+    "custom": {"format": (dict,), "description": (str,)},
 }
 
 
@@ -71,7 +80,7 @@ def read(body: bytes) -> dict[str, Any]:
         raise Refused("The body of your request is not a JSON object.")
     _check_keys(request)
     _check_state(request)
-    check_tools(request)
+    _check_tools(request)
     if isinstance(request["input"], list):
         check_items(request["input"])
     return request
@@ -89,8 +98,8 @@ def _check_keys(request: dict[str, Any]) -> None:
 
 
 def _check_values(request: dict[str, Any]) -> None:
-    check_format(request)
-    for path, choices in CHOICES.items():
+    _check_format(request)
+    for path, choices in _CHOICES.items():
         check_choice(path, request, choices)
     for key, value in (request.get("metadata") or {}).items():
         check_type(f"metadata.{key}", value, (str,))
@@ -119,3 +128,41 @@ def _check_state(request: dict[str, Any]) -> None:
         raise Refused("Nothing runs in the background here.", param="background")
     if request.get("input") in (None, []):
         raise missing("input")
+
+
+def _check_tools(request: dict[str, Any]) -> None:
+    """Raises Refused at the first tool that the hosted API would not take."""
+    for index, tool in enumerate(request.get("tools") or []):
+        at = f"tools[{index}]"
+        check_type(at, tool, (dict,))
+        _need(at, tool, "type", (str,))
+        check_choice("type", tool, _TOOLS, within=f"{at}.")
+        if tool["type"] in _TOOL_KEYS:
+            _need(at, tool, "name", (str,))
+        for key, types in _TOOL_KEYS.get(tool["type"], {}).items():
+            if tool.get(key) is not None:
+                check_type(f"{at}.{key}", tool[key], types)
+    choice = request.get("tool_choice")
+    if isinstance(choice, dict):
+        _need("tool_choice", choice, "type", (str,))
+    else:
+        check_choice("tool_choice", request, ("none", "auto", "required"))
+
+
+def _check_format(request: dict[str, Any]) -> None:
+    """The same for `text.format`."""
+    shape = (request.get("text") or {}).get("format")
+    if shape is None:
+        return
+    check_type("text.format", shape, (dict,))
+    _need("text.format", shape, "type", (str,))
+    check_choice("text.format.type", request, ("text", "json_object", "json_schema"))
+    if shape["type"] == "json_schema":
+        _need("text.format", shape, "name", (str,))
+        _need("text.format", shape, "schema", (dict,))
+
+
+def _need(at: str, where: dict[str, Any], key: str, types: tuple[type, ...]) -> None:
+    if where.get(key) is None:
+        raise missing(f"{at}.{key}")
+    check_type(f"{at}.{key}", where[key], types)

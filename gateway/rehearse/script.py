@@ -1,18 +1,18 @@
-"""What was said -> what to answer. The same request always gets the same answer."""
+"""What was said -> a plan of the answer. The same request always gets the same answer."""
 
 from __future__ import annotations
 
 import re
 import zlib
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import msgspec
 
-from gateway.rehearse.conversation import CLOSING, Heard, hear
-from gateway.rehearse.errors import Refused
-from gateway.rehearse.plan import Call, Ending, Plan, Reason, Say
+from gateway.rehearse.checks import Refused
+from gateway.rehearse.conversation import CLOSING, TOPIC_NOISE, Heard, hear, opening, phrases
 from gateway.rehearse.values import value
-from gateway.rehearse.words import TOPIC_NOISE, opening, phrases
 
 _EFFORT = {"minimal": 6, "low": 9, "medium": 14, "high": 20, "xhigh": 26, "max": 32}
 _REASONS = (
@@ -20,6 +20,49 @@ _REASONS = (
     "matter less, and the closing sentence has to come last. Counting the words once more does "
     "no harm."
 )
+
+
+class Ending(StrEnum):
+    """How a response ends."""
+
+    WHOLE = "whole"
+    FAIL = "fail midway"
+    CUT = "cut midway"
+    STALL = "stall"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Thinking: parts of pieces, shown as a summary if `shown`."""
+
+    parts: tuple[tuple[str, ...], ...]
+    shown: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """A message, or a refusal."""
+
+    pieces: tuple[str, ...]
+    refusal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a declared tool, `kind` function or custom."""
+
+    kind: str
+    name: str
+    pieces: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The answer to one request: parts of pieces, one piece a token."""
+
+    parts: tuple[Reason | Say | Call, ...]
+    ending: Ending
+    words_in: int
 
 
 def decide(request: dict[str, Any]) -> Plan:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from gateway.rehearse.errors import Refused
+from gateway.rehearse.checks import Refused
+from gateway.rehearse.items import SHAPES
 from gateway.rehearse.request import KEYS, read
 from gateway.rehearse.script import decide
-from gateway.rehearse.shapes import SHAPES
 from gateway.rehearse.telling import Telling
 from tests.rehearse.stand import WEATHER
 

@@ -33,7 +33,7 @@ def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the commands handed on: stands in for all that they would run."""
     calls: list[Any] = []
-    for module, function in (("server", "serve"), ("rehearse", "run"), ("demo", "run")):
+    for module, function in (("server", "serve"), ("rehearse.server", "serve"), ("demo", "run")):
         fake = ModuleType(f"gateway.{module}")
         setattr(fake, function, lambda *given: calls.append(given))
         monkeypatch.setitem(sys.modules, f"gateway.{module}", fake)
