@@ -218,15 +218,21 @@ def parent_not_found(parent_id: str) -> ClientFault:
 
 
 def check_outputs(
-    items: Sequence[Mapping[str, Any]], node: Node | None, lineage: Lineage
+    items: Sequence[Mapping[str, Any]],
+    node: Node | None,
+    lineage: Lineage,
+    *,
+    conversation: bool = False,
 ) -> tuple[Entry, ...]:
     """Encode a create's items for the backend, references replaced by what they name.
 
     Raises ClientFault (400, param `input`) for an output whose call is neither in the chain of
-    `node` nor among `items`, and for a reference to an unknown item. Not for creates bound to a
-    `conversation`: the backend knows what is in there.
+    `node` nor among `items`, and for a reference to an unknown item. Not in a `conversation`: only
+    the backend knows what else is in there.
     """
-    entries = _entries(items, node, lineage)
+    entries = _entries(items, node, lineage, conversation=conversation)
+    if conversation:
+        return entries
     missing = {key: item for item in items if (key := answers(item)) is not None}
     for entry in entries:
         for key in entry.calls:
@@ -243,15 +249,20 @@ def check_outputs(
 
 
 def _entries(
-    items: Sequence[Mapping[str, Any]], node: Node | None, lineage: Lineage
+    items: Sequence[Mapping[str, Any]],
+    node: Node | None,
+    lineage: Lineage,
+    *,
+    conversation: bool,
 ) -> tuple[Entry, ...]:
     references = [reference(item) for item in items]
     named = lineage.find_items(node, {item_id for item_id in references if item_id is not None})
     entries = []
     for item, item_id in zip(items, references, strict=True):
-        if item_id is not None and item_id not in named:
+        known = None if item_id is None else named.get(item_id)
+        if item_id is not None and known is None and not conversation:
             raise invalid(f"Item with id '{item_id}' not found.")
-        entries.append(Entry.of(item) if item_id is None else named[item_id])
+        entries.append(known or Entry.of(item))
     return tuple(entries)
 
 

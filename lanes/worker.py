@@ -94,14 +94,14 @@ class Worker:
         for carried in tuple(self._carried):
             carried.run.fail(fault)
             carried.scope.cancel()
-        self._outbox.flush()
 
     def _start(self, create: Create) -> _Carried:
         """Resolve what the create builds on. It starts now, so the parent is looked up now."""
         parent = self._lineage.resolve(create.parent_id)
         items = input_items(create.body.get("input"))
         try:
-            entries = check_outputs(items, parent, self._lineage)
+            bound = create.body.get("conversation") is not None
+            entries = check_outputs(items, parent, self._lineage, conversation=bound)
         except ClientFault:
             self._lineage.evict_failed(create.stream_id, create.parent_id)
             raise
@@ -128,13 +128,12 @@ class Worker:
         else:
             run.complete_empty()
         self._settle(carried)
-        self._outbox.flush()
 
     async def _relay(self, carried: _Carried) -> None:
         before = self._lineage.effective(carried.parent)
         items = [*before, *(entry.data for entry in carried.entries)]
         stream = await self._upstream.open(carried.create.body, items, self._headers)
-        run, outbox = carried.run, self._outbox
+        run = carried.run
 
         def sink(events: list[Event]) -> None:
             receive = run.receive
@@ -144,13 +143,12 @@ class Worker:
                 # Before the terminal event leaves, so that whoever reads it can build on it.
                 self._settle(carried)
                 stream.release()
-            outbox.flush()
 
-        outbox.attach(stream)
+        self._outbox.attach(stream)
         try:
             await stream.relay(sink)
         finally:
-            outbox.detach(stream)
+            self._outbox.detach(stream)
         run.end()
 
     def _settle(self, carried: _Carried) -> None:
@@ -176,7 +174,6 @@ class Worker:
         )
         if carried is None or not carried.run.give_up(fault):
             self._refuse(create, fault)
-        self._outbox.flush()
 
     def _refuse(self, create: Create, fault: Fault) -> None:
         self._outbox.error(fault, create.stream_id)

@@ -52,6 +52,12 @@ class Stand:
         assert len(self.fake.exchanges) == before
         return event
 
+    async def known(self, parent: str, lane: str = "probe") -> bool:
+        """Whether a create on `lane` finds that parent."""
+        await self.client.create(lane, previous_response_id=parent, generate=False)
+        end = (await self.client.until("error", "response.completed", lane=lane))[-1]
+        return bool(end["type"] != "error")
+
     async def usable(self, lane: str | None = None) -> None:
         """The lane takes another create as if nothing had been."""
         _, response = await self.turn(lane, input="still there?")
@@ -114,3 +120,14 @@ def _texts(content: Any) -> list[str]:
     if isinstance(content, str):
         return [content]
     return [part["text"] for part in content or () if "text" in part]
+
+
+def not_found(error: Event, parent: str) -> None:
+    """The exact error of a parent that is not there (B63)."""
+    assert error["status"] == 400
+    assert error["error"] == {
+        "type": "invalid_request_error",
+        "code": "previous_response_not_found",
+        "message": f"Previous response with id '{parent}' not found.",
+        "param": "previous_response_id",
+    }
