@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from gateway.socket import Socket
     from lanes.ports import Upstream
 
+#: Seconds for the tasks of stopped responses to say so.
+STOP_TIMEOUT = 1.0
+
 
 class Connection:
     """Everything that lives as long as one socket: its lanes, its history, its writer.
@@ -90,14 +93,22 @@ class Connection:
         self._ending = fault
         for create in self._board.close():
             self._outbox.error(fault, create.stream_id)
-        self._idle = self._idle or anyio.Event()
-        if self._board.active:
-            with anyio.move_on_after(grace):
-                await self._idle.wait()
-        self._worker.stop(UpstreamFault(fault.message, code="server_error", status=503))
+        await self._until_idle(grace)
+        self._worker.stop(
+            UpstreamFault(fault.message, code=fault.code, status=fault.status, type=fault.type)
+        )
+        # Those that had not begun are refused by their own tasks.
+        await self._until_idle(STOP_TIMEOUT)
         if code == 1000:
             self._outbox.error(fault, None)
+        self._outbox.flush()
         self._socket.end(code, reason)
+
+    async def _until_idle(self, timeout: float) -> None:
+        self._idle = self._idle or anyio.Event()
+        if self._board.active:
+            with anyio.move_on_after(timeout):
+                await self._idle.wait()
 
     def _on_frame(self, data: bytes) -> None:
         if self._socket.unsent > 2 * self._settings.send_buffer_bytes:
@@ -138,7 +149,6 @@ class Connection:
             steer, "steering_not_supported", "This gateway does not steer responses yet."
         )
         self._outbox.put(Stamp(None), encode(event)[:-1])
-        self._outbox.flush()
 
     def _spawn(self, function: Callable[..., Coroutine[Any, Any, None]], *args: object) -> None:
         if self._tasks is not None and not self._tasks.cancel_scope.cancel_called:

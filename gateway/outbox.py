@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from lanes.events import error_event
@@ -10,6 +11,9 @@ if TYPE_CHECKING:
     from lanes.errors import Fault
     from lanes.events import Stamp
     from lanes.ports import Stream
+
+#: So many queued bytes do not wait for the turn to end: the transport must feel them to push back.
+_MANY_BYTES = 64 * 1024
 
 
 class Wire(Protocol):
@@ -24,11 +28,16 @@ class Outbox:
 
     The transport's own water marks bound what is unsent. While it is over the high one (`pause` was
     called), every attached upstream stream stands still; below the low one (`resume`) all go on.
+
+    Frames leave at the end of the event loop's turn (D12), so that what all lanes read in one turn
+    is one write; or at once when there are many bytes of them.
     """
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
+        self._soon = asyncio.get_running_loop().call_soon
         self._frames: list[bytes] = []
+        self._size = 0
         self._streams: set[Stream] = set()
         self._paused = False
 
@@ -36,21 +45,34 @@ class Outbox:
         """Number an event and queue its frame, in one step: so the numbers are the wire's order."""
         number = stamp.number
         stamp.number = number + 1
-        payload = b"%b%b%d}" % (body, stamp.tail, number)
-        self._frames += (_header(len(payload)), payload)
+        self._queue(b"%b%b%d}" % (body, stamp.tail, number))
 
     def error(self, fault: Fault, stream_id: str | None) -> None:
-        """Send an `error` event now, also while its lane is busy."""
-        payload = error_event(fault, stream_id)
-        self._frames += (_header(len(payload)), payload)
-        self.flush()
+        """Queue an `error` event, also while its lane is busy."""
+        self._queue(error_event(fault, stream_id))
 
     def flush(self) -> None:
-        """Hand all that is queued to the transport in one write."""
+        """Hand all that is queued to the transport now, in one write."""
         if self._frames:
             frames = b"".join(self._frames)
             self._frames.clear()
+            self._size = 0
             self._wire.write_frames(frames)
+
+    def _queue(self, payload: bytes) -> None:
+        """Frame a payload as one unmasked text frame (RFC 6455, 5.2)."""
+        size = len(payload)
+        if not self._frames:
+            self._soon(self.flush)
+        if 126 <= size < 65536:
+            self._frames.append(b"\x81\x7e%c%c%b" % (size >> 8, size & 255, payload))
+        elif size < 126:
+            self._frames.append(b"\x81%c%b" % (size, payload))
+        else:
+            self._frames += (b"\x81\x7f" + size.to_bytes(8, "big"), payload)
+        self._size += size
+        if self._size > _MANY_BYTES:
+            self.flush()
 
     def attach(self, stream: Stream) -> None:
         """Let the client's pace govern this stream."""
@@ -73,12 +95,3 @@ class Outbox:
         self._paused = False
         for stream in tuple(self._streams):
             stream.resume()
-
-
-def _header(size: int) -> bytes:
-    """The head of an unmasked text frame (RFC 6455, 5.2)."""
-    if size < 126:
-        return b"\x81%c" % size
-    if size < 65536:
-        return b"\x81\x7e" + size.to_bytes(2, "big")
-    return b"\x81\x7f" + size.to_bytes(8, "big")

@@ -57,16 +57,13 @@ class Upstream(Protocol):
 
 
 class Outbox(Protocol):
-    """The single writer of one connection. What is put leaves with the next `flush`, in order."""
+    """The single writer of one connection. What is queued leaves by itself, soon and in order."""
 
     def put(self, stamp: Stamp, body: bytes) -> None:
         """Number an event and queue it. `body` is its JSON object without the closing brace."""
 
     def error(self, fault: Fault, stream_id: str | None) -> None:
-        """Queue an `error` event and flush."""
-
-    def flush(self) -> None:
-        """Hand all that is queued to the transport in one write."""
+        """Queue an `error` event, also while its lane is busy."""
 
     def attach(self, stream: Stream) -> None:
         """Pause this stream whenever the client falls behind."""
