@@ -10,8 +10,7 @@ from collections import deque
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from gateway.load.faults import Ask, Fault, Rule
-from gateway.load.response import CREATED, ResponseCheck
+from gateway.load.response import CREATED, Ask, Fault, ResponseCheck, Rule
 
 if TYPE_CHECKING:
     from gateway.load.events import Event, Response

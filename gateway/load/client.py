@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 from websockets.client import ClientProtocol
@@ -18,6 +18,8 @@ from gateway.load import wire
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gateway.load.connection import Connection
+
 _SLOW_PAUSE = 0.5  # seconds between two reads of a slow reader
 _SLOW_BUFFER = 65536  # and what the kernel may hold for it meanwhile
 _ENDED_HEAD = b"\r\n\r\n"
@@ -27,28 +29,18 @@ class Refused(Exception):
     """The gateway cannot be reached or does not let us in; the message is for the user."""
 
 
-class Listener(Protocol):
-    """Who gets what the socket reads."""
-
-    def receive(self, payload: bytes, now: int) -> None:
-        """One message; `now` is the time of the read that completed it."""
-
-    def lost(self, reason: str) -> None:
-        """The connection is over."""
-
-
 class Client(asyncio.Protocol):
     """A WebSocket from its upgrade to its end.
 
     The `websockets` library checks the upgrade; after it the frames are read by wire.py.
     """
 
-    def __init__(self, url: str, key: str | None, listener: Listener, *, slow: bool) -> None:
+    def __init__(self, url: str, key: str | None, connection: Connection, *, slow: bool) -> None:
         loop = asyncio.get_running_loop()
         self.opened: asyncio.Future[None] = loop.create_future()
         self.closed: asyncio.Future[None] = loop.create_future()
         self._key = key
-        self._listener = listener
+        self._connection = connection
         self._slow = slow
         self._upgrade = ClientProtocol(parse_uri(url), max_size=None)
         self._left = False
@@ -85,7 +77,7 @@ class Client(asyncio.Protocol):
             error = self._upgrade.handshake_exc or exc
             self.opened.set_exception(Refused(_why(error)))
         else:
-            self._listener.lost(self._reason if exc is None else f"{self._reason}: {exc}")
+            self._connection.lost(self._reason if exc is None else f"{self._reason}: {exc}")
         if not self.closed.done():
             self.closed.set_result(None)
 
@@ -126,7 +118,7 @@ class Client(asyncio.Protocol):
 
     def _read_frames(self, data: bytes) -> None:
         now = monotonic_ns()
-        receive = self._listener.receive
+        receive = self._connection.receive
         for opcode, payload in self._frames.feed(data):
             if opcode <= wire.BINARY:
                 receive(payload, now)

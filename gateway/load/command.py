@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -20,50 +20,58 @@ from gateway.load.traffic import Traffic
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_INPUT = "Say a few words. This is turn {turn} of {lane}, create {marker}."
 _VIOLATED, _REFUSED, _INTERRUPTED = 1, 2, 130
 
 _AT_LEAST_0 = click.IntRange(min=0)
 _AT_LEAST_1 = click.IntRange(min=1)
-_POSITIVE = click.FloatRange(min=0)
+_NOT_NEGATIVE = click.FloatRange(min=0)
 
 
 @click.command()
 @click.argument("url")
-@click.option("--connections", type=_AT_LEAST_1, default=4, show_default=True, help="Sockets.")
-@click.option("--lanes", type=_AT_LEAST_1, default=8, show_default=True, help="Per connection.")
+@click.option(
+    "--connections", type=_AT_LEAST_1, default=Plan.connections, show_default=True, help="Sockets."
+)
+@click.option(
+    "--lanes", type=_AT_LEAST_1, default=Plan.lanes, show_default=True, help="Per connection."
+)
 @click.option(
     "--responses",
     type=_AT_LEAST_0,
-    default=3,
+    default=Plan.responses,
     show_default=True,
     help="Per lane; 0: without limit, for --duration or until Ctrl-C.",
 )
 @click.option(
     "--rate",
-    type=_POSITIVE,
-    default=0.0,
+    type=_NOT_NEGATIVE,
+    default=Plan.rate,
     help="New responses a second, over all lanes. [default: as fast as the lanes allow]",
 )
 @click.option(
     "--fork-share",
     type=click.FloatRange(0, 1),
-    default=0.2,
+    default=Plan.fork_share,
     show_default=True,
     help="Share of the creates that fork from another lane's response.",
 )
 @click.option(
     "--slow-readers",
-    type=_POSITIVE,
+    type=_NOT_NEGATIVE,
     default=0.0,
     help="Connections that read twice a second only: a number, or a share below 1.",
 )
 @click.option("--ahead", is_flag=True, help="Send a lane's next create while it still streams.")
-@click.option("--duration", type=_POSITIVE, default=0.0, help="Seconds to start new responses for.")
+@click.option(
+    "--duration",
+    type=_NOT_NEGATIVE,
+    default=Plan.duration,
+    help="Seconds to start new responses for.",
+)
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
-    default=60.0,
+    default=Plan.timeout,
     show_default=True,
     help="Seconds without an event after which a lane counts as unanswered.",
 )
@@ -72,25 +80,23 @@ _POSITIVE = click.FloatRange(min=0)
 @click.option(
     "--input",
     "text",
-    default=_INPUT,
+    default=Plan.text,
     show_default=True,
     help="Text of every create; {marker}, {lane} and {turn} are filled in.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and no tables.")
-def load(url: str, slow_readers: float, *, as_json: bool, **options: object) -> None:
+def load(url: str, connections: int, slow_readers: float, *, as_json: bool, **options: Any) -> None:
     """Drive the gateway at URL with many lanes, measure it and check every answer.
 
     URL is ws://…/v1/responses, wss://…/v1/responses or http(s)://…/v1. Exit code 1: an answer broke
     the protocol; 2: no connection; errors the gateway sent are counted and are no violation.
     """
-    connections = options["connections"]
-    assert isinstance(connections, int)
     try:
         address = socket_url(url)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="URL") from None
     slow = slow_count(slow_readers, connections)
-    plan = Plan(url=address, slow_readers=slow, **options)  # type: ignore[arg-type] # click has checked them
+    plan = Plan(url=address, connections=connections, slow_readers=slow, **options)
     tally = Tally()
     try:
         interrupted = _drive(plan, tally, live=not as_json)

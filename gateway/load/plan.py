@@ -23,9 +23,9 @@ class Head(NamedTuple):
     turn: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The settings of one run, as the command line gives them."""
+    """The settings of one run; its defaults are the command line's."""
 
     url: str
     connections: int = 4
@@ -39,7 +39,7 @@ class Plan:
     ahead: bool = False
     model: str | None = None
     key: str | None = None
-    text: str = ""
+    text: str = "Say a few words. This is turn {turn} of {lane}, create {marker}."
 
     def prompt(self, marker: str, lane: str, turn: int) -> str:
         """The input of one create; holds its marker in any case."""

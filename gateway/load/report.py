@@ -12,9 +12,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from gateway.load.histogram import Histogram
     from gateway.load.plan import Plan
-    from gateway.load.tally import Tally
+    from gateway.load.tally import Histogram, Tally
 
 _SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 _TIMINGS = {

@@ -1,24 +1,60 @@
-"""One response checked from its first event to its terminal one. Pure."""
+"""One response checked from its first event to its terminal one, and the words for it. Pure."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from gateway.load.faults import Ask, Fault, Rule
 from gateway.load.texts import DELTAS, DONES, Texts
 
 if TYPE_CHECKING:
     from gateway.load.events import Event, Response
 
 CREATED = "response.created"
-IN_PROGRESS = "response.in_progress"
-TERMINALS = {
+_IN_PROGRESS = "response.in_progress"
+_TERMINALS = {
     "response.completed": "completed",
     "response.incomplete": "incomplete",
     "response.failed": "failed",
 }
 
-_OPENING = (CREATED, IN_PROGRESS)
+_OPENING = (CREATED, _IN_PROGRESS)
+
+
+class Rule(StrEnum):
+    """The promise a violation breaks."""
+
+    ORDER = "order"  # created, in_progress, items, one terminal
+    NUMBER = "number"  # sequence_number from 0, contiguous
+    LANE = "lane"  # every event on the lane of its response
+    FIFO = "fifo"  # a lane's creates are answered in their order
+    PARENT = "parent"  # previous_response_id is what was asked
+    INDEX = "index"  # output_index contiguous, items where they were put
+    TEXT = "text"  # deltas == done == final output
+    LATE = "late"  # nothing after a terminal
+    UNANSWERED = "unanswered"  # every create ends in a terminal or an error
+    SHAPE = "shape"  # a frame that is no event
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One broken promise."""
+
+    rule: Rule
+    message: str
+
+
+@dataclass(slots=True)
+class Ask:
+    """One `response.create` on its way: what was asked, and when (nanoseconds)."""
+
+    marker: str
+    parent: str | None = None
+    turn: int = 1
+    sent: int = 0
+    last: int = 0  # the latest event
+    spoke: bool = False  # a delta came
 
 
 class ResponseCheck:
@@ -46,9 +82,9 @@ class ResponseCheck:
         elif kind in _OPENING:
             self._fault(Rule.ORDER, f"a second {kind}")
         self._seen += 1
-        if channel := DELTAS.get(kind):
+        if text := DELTAS.get(kind):
             self._placed(event)
-            self._texts.add(channel, event)
+            self._texts.add(text, event)
         else:
             self._lifecycle(event)
 
@@ -75,8 +111,8 @@ class ResponseCheck:
         kind = event.type
         if event.output_index >= 0 and kind != "response.output_item.added":
             self._placed(event)
-        if channel := DONES.get(kind):
-            problem = self._texts.close(channel, event)
+        if text := DONES.get(kind):
+            problem = self._texts.close(text, event)
             if problem:
                 self._fault(Rule.TEXT, problem)
         elif kind == "response.output_item.added":
@@ -109,7 +145,7 @@ class ResponseCheck:
         if response.previous_response_id != self.ask.parent:
             got, asked = response.previous_response_id, self.ask.parent
             self._fault(Rule.PARENT, f"previous_response_id {got}, asked for {asked}")
-        status = TERMINALS.get(kind)
+        status = _TERMINALS.get(kind)
         if status:
             self._finish(status, response)
 

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
     from gateway.load.events import Event
 
-#: Event types without `.delta`/`.done`, and the field of the done event with the whole text.
-CHANNELS = {
+#: Event types without `.delta`/`.done`, and where done events, parts and calls hold the whole text.
+_FIELDS = {
     "response.output_text": "text",
     "response.refusal": "refusal",
     "response.reasoning_text": "text",
@@ -20,25 +20,24 @@ CHANNELS = {
     "response.custom_tool_call_input": "input",
     "response.code_interpreter_call_code": "code",
 }
-DELTAS = {f"{channel}.delta": channel for channel in CHANNELS}
-DONES = {f"{channel}.done": channel for channel in CHANNELS}
+DELTAS = {f"{kind}.delta": kind for kind in _FIELDS}
+DONES = {f"{kind}.done": kind for kind in _FIELDS}
 
 _PARTS = {
-    ("content", "output_text"): ("response.output_text", "text"),
-    ("content", "refusal"): ("response.refusal", "refusal"),
-    ("content", "reasoning_text"): ("response.reasoning_text", "text"),
-    ("summary", "summary_text"): ("response.reasoning_summary_text", "text"),
+    ("content", "output_text"): "response.output_text",
+    ("content", "refusal"): "response.refusal",
+    ("content", "reasoning_text"): "response.reasoning_text",
+    ("summary", "summary_text"): "response.reasoning_summary_text",
 }
-_WHOLE = {
-    "function_call": ("response.function_call_arguments", "arguments"),
-    "mcp_call": ("response.mcp_call_arguments", "arguments"),
-    "custom_tool_call": ("response.custom_tool_call_input", "input"),
-    "code_interpreter_call": ("response.code_interpreter_call_code", "code"),
+_CALLS = {
+    "function_call": "response.function_call_arguments",
+    "mcp_call": "response.mcp_call_arguments",
+    "custom_tool_call": "response.custom_tool_call_input",
+    "code_interpreter_call": "response.code_interpreter_call_code",
 }
 
-
-#: Where a text belongs: its channel, output_index, and content or summary index (-1: a call's own
-#: text). A plain tuple, as one is made for every delta.
+#: Where a text belongs: its event type, output_index, and content or summary index (-1: a call's
+#: own text). A plain tuple, as one is made for every delta.
 Place = tuple[str, int, int]
 
 
@@ -49,22 +48,20 @@ class Texts:
         self._open: dict[Place, list[str]] = {}
         self._done: dict[Place, str] = {}
 
-    def add(self, channel: str, event: Event) -> None:
+    def add(self, kind: str, event: Event) -> None:
         """Take one delta."""
-        # _place() written out: this line runs for every delta.
-        part = event.content_index if event.content_index >= 0 else event.summary_index
-        place = (channel, event.output_index, part)
+        place = _place(kind, event)
         parts = self._open.get(place)
         if parts is None:
             parts = self._open[place] = []
         parts.append(event.delta if isinstance(event.delta, str) else "")
 
-    def close(self, channel: str, event: Event) -> str | None:
+    def close(self, kind: str, event: Event) -> str | None:
         """Compare a done event with its deltas; says what is wrong."""
-        place = _place(channel, event)
+        place = _place(kind, event)
         streamed = "".join(self._open.pop(place, []))
         self._done[place] = streamed
-        return _differ(place, streamed, getattr(event, CHANNELS[channel]), "the done event has")
+        return _differ(place, streamed, getattr(event, _FIELDS[kind]), "the done event has")
 
     def settle(self, output: list[Any], *, partial: bool) -> Iterator[str]:
         """Compare the terminal event's output with everything streamed; says what is wrong.
@@ -85,15 +82,15 @@ class Texts:
                 yield problem
 
 
-def _place(channel: str, event: Event) -> Place:
+def _place(kind: str, event: Event) -> Place:
     part = event.content_index if event.content_index >= 0 else event.summary_index
-    return channel, event.output_index, part
+    return kind, event.output_index, part
 
 
 def _named(place: Place) -> str:
-    channel, output, part = place
+    kind, output, part = place
     where = f", part {part}" if part >= 0 else ""
-    return f"{channel.removeprefix('response.')} of output {output}{where}"
+    return f"{kind.removeprefix('response.')} of output {output}{where}"
 
 
 def _differ(place: Place, streamed: str, whole: Any, teller: str) -> str | None:
@@ -113,16 +110,14 @@ def _texts(output: list[Any]) -> Iterator[tuple[Place, Any]]:
     for index, item in enumerate(output):
         if not isinstance(item, dict):
             continue
-        if whole := _WHOLE.get(item.get("type", "")):
-            channel, field = whole
-            yield (channel, index, -1), item.get(field) or ""
+        if kind := _CALLS.get(item.get("type", "")):
+            yield (kind, index, -1), item.get(_FIELDS[kind]) or ""
         yield from _part_texts(index, item, "content")
         yield from _part_texts(index, item, "summary")
 
 
 def _part_texts(index: int, item: dict[str, Any], name: str) -> Iterator[tuple[Place, Any]]:
     for number, part in enumerate(item.get(name) or ()):
-        known = _PARTS.get((name, part.get("type", ""))) if isinstance(part, dict) else None
-        if known:
-            channel, field = known
-            yield (channel, index, number), part.get(field)
+        kind = _PARTS.get((name, part.get("type", ""))) if isinstance(part, dict) else None
+        if kind:
+            yield (kind, index, number), part.get(_FIELDS[kind])

@@ -1,27 +1,29 @@
-"""A run from the first connection to the last goodbye."""
+"""A run from the first connection to the last goodbye, and whose turn it is to send meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
+from collections import deque
 from random import Random
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from gateway.load.caller import Caller
 from gateway.load.client import Client, Refused
-from gateway.load.turns import Turns
+from gateway.load.connection import Connection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from gateway.load.connection import Lane
     from gateway.load.plan import Plan
     from gateway.load.tally import Tally
 
 _TICK = 0.25
 _OPENING_AT_ONCE = 32
 _GOODBYE = 2.0
+_AFTER_ERROR = 0.1  # a lane that was refused does not ask again at once
 
 
 class Traffic:
@@ -31,7 +33,7 @@ class Traffic:
         self._plan = plan
         self._tally = tally
         self._turns = Turns(plan)
-        self._callers: list[Caller] = []
+        self._connections: list[Connection] = []
 
     async def run(self, tick: Callable[[], None]) -> None:
         """Do all of it; `tick` is called a few times a second. Raises Refused."""
@@ -39,16 +41,16 @@ class Traffic:
             await self._connect()
             self._tally.start()
             # Lane by lane over all connections, so that a rate is felt by all of them.
-            turns = zip(*(caller.lanes.values() for caller in self._callers), strict=True)
+            turns = zip(*(one.lanes.values() for one in self._connections), strict=True)
             self._turns.begin(lane for turn in turns for lane in turn)
             await self._watch(tick)
             self._tally.stop()
             await self._goodbye()
         finally:
             self._tally.stop()
-            for caller in self._callers:
-                caller.leaving = True
-                caller.client.abort()
+            for connection in self._connections:
+                connection.leaving = True
+                connection.client.abort()
 
     async def _connect(self) -> None:
         secure = ssl.create_default_context() if self._plan.url.startswith("wss") else None
@@ -62,17 +64,17 @@ class Traffic:
 
     async def _open(self, number: int, secure: ssl.SSLContext | None) -> None:
         plan, parts = self._plan, urlsplit(self._plan.url)
-        caller = Caller(number, plan, self._tally, self._turns, Random())
+        connection = Connection(number, plan, self._tally, self._turns, Random())
         try:
             async with asyncio.timeout(plan.timeout):
-                _, caller.client = await asyncio.get_running_loop().create_connection(
-                    lambda: Client(plan.url, plan.key, caller, slow=not caller.timed),
+                _, connection.client = await asyncio.get_running_loop().create_connection(
+                    lambda: Client(plan.url, plan.key, connection, slow=not connection.timed),
                     parts.hostname or "",
                     parts.port or (443 if secure else 80),
                     ssl=secure,
                 )
-                self._callers.append(caller)
-                await caller.client.opened
+                self._connections.append(connection)
+                await connection.client.opened
         except TimeoutError:
             raise Refused(f"no answer to the upgrade within {plan.timeout:g} s") from None
         except OSError as error:
@@ -92,11 +94,91 @@ class Traffic:
         for lane in list(self._turns.active):
             unanswered = lane.check.unanswered()
             if unanswered and now - unanswered[0].last > limit * 1e9:
-                lane.caller.give_up(lane, f"no event for {limit:g} s")
+                lane.connection.give_up(lane, f"no event for {limit:g} s")
 
     async def _goodbye(self) -> None:
         """Close cleanly; an event that comes after all answers is still seen and counted."""
-        for caller in self._callers:
-            caller.leaving = True
-            caller.client.leave()
-        await asyncio.wait([caller.client.closed for caller in self._callers], timeout=_GOODBYE)
+        for connection in self._connections:
+            connection.leaving = True
+            connection.client.leave()
+        await asyncio.wait([one.client.closed for one in self._connections], timeout=_GOODBYE)
+
+
+class Turns:
+    """Gives a turn to the lane that has been ready longest."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._loop = asyncio.get_running_loop()
+        self._line: deque[Lane] = deque()
+        self._due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopping = False
+        self.active: set[Lane] = set()
+        self.done: asyncio.Future[None] = self._loop.create_future()
+
+    def begin(self, lanes: Iterable[Lane]) -> None:
+        """Let all of them send."""
+        self._due = self._loop.time()
+        self._line.extend(lanes)
+        self.active.update(self._line)
+        for lane in self._line:
+            lane.queued = True
+        self._serve()
+
+    def stop(self) -> None:
+        """Start nothing new."""
+        self._stopping = True
+        while self._line:
+            self._requeue(self._line.popleft())
+
+    def started(self, lane: Lane) -> None:
+        """A lane's response has begun; with --ahead its next create goes out behind it."""
+        if self._plan.ahead and not lane.check.waiting:
+            self._line_up(lane)
+
+    def free(self, lane: Lane, *, after_error: bool = False) -> None:
+        """A lane's create is answered to its end: another turn for it, or none any more."""
+        if after_error and self._may_send(lane) and not lane.queued:
+            lane.queued = True
+            self._loop.call_later(_AFTER_ERROR, self._requeue, lane)
+        elif not lane.check.waiting:
+            self._line_up(lane)
+
+    def _may_send(self, lane: Lane) -> bool:
+        limit = self._plan.responses
+        return not (self._stopping or lane.over or (limit and lane.sent >= limit))
+
+    def _requeue(self, lane: Lane) -> None:
+        lane.queued = False
+        self._line_up(lane)
+
+    def _line_up(self, lane: Lane) -> None:
+        if self._may_send(lane):
+            if not lane.queued:
+                lane.queued = True
+                self._line.append(lane)
+                self._serve()
+        elif not lane.check.unanswered():
+            self.active.discard(lane)
+            if not self.active and not self.done.done():
+                self.done.set_result(None)
+
+    def _serve(self) -> None:
+        """Give turns as the rate allows; those missed for want of a ready lane are made up."""
+        rate = self._plan.rate
+        while self._line and (not rate or self._due <= self._loop.time()):
+            if rate:
+                self._due += 1 / rate
+            lane = self._line.popleft()
+            lane.queued = False
+            if self._may_send(lane):
+                lane.send()
+            else:
+                self._line_up(lane)
+        if self._line and self._timer is None:
+            self._timer = self._loop.call_at(self._due, self._on_due)
+
+    def _on_due(self) -> None:
+        self._timer = None
+        self._serve()

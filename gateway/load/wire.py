@@ -21,9 +21,9 @@ def masked(opcode: int, payload: bytes) -> bytes:
     return Frame(Opcode(opcode), payload).serialize(mask=True)
 
 
-def goodbye(code: int = 1000) -> bytes:
+def goodbye() -> bytes:
     """A close frame from the client."""
-    return masked(CLOSE, Close(code, "").serialize())
+    return masked(CLOSE, Close(1000, "").serialize())
 
 
 def close_reason(payload: bytes) -> str:

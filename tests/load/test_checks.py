@@ -9,7 +9,7 @@ import pytest
 
 from gateway.load.checks import LaneCheck, Owners, Step
 from gateway.load.events import error_code, read_event
-from gateway.load.faults import Ask, Rule
+from gateway.load.response import Ask, Rule
 from tests.load.planted import FAULTS
 from tests.load.script import Events, answer, find
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 
 from gateway.load import wire
-from gateway.load.histogram import Histogram
 from gateway.load.plan import MAX_TURNS, Head, Plan, parent_for, slow_count, socket_url
+from gateway.load.tally import Histogram
 
 PAYLOADS = [b"", b"a", b"x" * 125, b"y" * 126, b"z" * 65535, b"w" * 65536]
 

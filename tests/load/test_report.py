@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from gateway.load.faults import Fault, Rule
 from gateway.load.plan import Plan
 from gateway.load.report import progress, render, summary
+from gateway.load.response import Fault, Rule
 from gateway.load.tally import Tally
 
 PLAN = Plan(url="ws://127.0.0.1:1/v1/responses")
