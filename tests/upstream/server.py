@@ -131,11 +131,17 @@ async def running(tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
         await asyncio.sleep(0)  # the transports close in the next turn of the loop
 
 
-async def opened(server: Server, client: HttpClient) -> tuple[EventStream, Peer]:
-    """A stream whose head has come, and its other end."""
+async def asked(server: Server, client: HttpClient) -> tuple[asyncio.Task[EventStream], Peer]:
+    """A request that has come, and where to answer it."""
     posting = asyncio.create_task(post(client))
     peer = await server.accept()
     await peer.request()
+    return posting, peer
+
+
+async def opened(server: Server, client: HttpClient) -> tuple[EventStream, Peer]:
+    """A stream whose head has come, and its other end."""
+    posting, peer = await asked(server, client)
     peer.send(HEAD)
     return await posting, peer
 

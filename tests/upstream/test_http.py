@@ -10,7 +10,7 @@ from anyio.lowlevel import checkpoint
 
 from gateway.upstream.http import HttpClient
 from lanes.errors import UpstreamFault
-from tests.upstream.server import END, HEAD, Sink, answer, chunk, opened, post, soon
+from tests.upstream.server import END, HEAD, Sink, answer, asked, chunk, opened, post, soon
 
 if TYPE_CHECKING:
     from tests.upstream.server import Server
@@ -112,9 +112,7 @@ async def test_refusals_are_read_within_bounds(
     server: Server, client: HttpClient, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.upstream.http._ERROR_SECONDS", 0.1)
-    posting = asyncio.create_task(post(client))
-    peer = await server.accept()
-    await peer.request()
+    posting, peer = await asked(server, client)
     peer.send(b"HTTP/1.1 400 X\r\ncontent-length: 999999999\r\n\r\n")
     peer.send(b"x" * 100_000 if how == "endless" else b"some words")
     if how == "cut":
@@ -142,9 +140,7 @@ async def test_what_is_no_http(server: Server, client: HttpClient, data: bytes) 
 
 
 async def test_interim_answers_trailers_and_cut_heads(server: Server, client: HttpClient) -> None:
-    posting = asyncio.create_task(post(client))
-    peer = await server.accept()
-    await peer.request()
+    posting, peer = await asked(server, client)
     for byte in b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nlink: x\r\n\r\n" + HEAD:
         peer.send(bytes([byte]))
         await peer.writer.drain()

@@ -12,7 +12,7 @@ import pytest
 from gateway.upstream.faults import Transient
 from gateway.upstream.http import HttpClient
 from lanes.errors import UpstreamFault
-from tests.upstream.server import END, HEAD, Sink, answer, chunk, opened, post, soon, until
+from tests.upstream.server import END, HEAD, Sink, answer, asked, chunk, opened, post, soon, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -113,9 +113,7 @@ async def test_a_fresh_connection_that_breaks_is_a_fault(
     server: Server, patient: HttpClient, how: str
 ) -> None:
     """The backend may have begun to generate: asking again could bill twice."""
-    posting = asyncio.create_task(post(patient))
-    peer = await server.accept()
-    await peer.request()
+    posting, peer = await asked(server, patient)
     if how == "part":
         peer.send(b"HTTP/1.1 20")
     peer.reset() if how == "reset" else peer.close()
@@ -163,9 +161,7 @@ async def test_cancelled_between_two_tries(server: Server, patient: HttpClient) 
 
 
 async def test_cancelled_while_waiting_for_the_head(server: Server, patient: HttpClient) -> None:
-    posting = asyncio.create_task(post(patient))
-    peer = await server.accept()
-    await peer.request()
+    posting, peer = await asked(server, patient)
     posting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await posting

@@ -10,7 +10,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from lanes.errors import UpstreamFault
-from tests.upstream.server import END, HEAD, Sink, chunk, event, opened, post, soon, until
+from tests.upstream.server import END, HEAD, Sink, asked, chunk, event, opened, post, soon, until
 
 if TYPE_CHECKING:
     from gateway.upstream.http import HttpClient
@@ -35,9 +35,7 @@ async def test_a_read_is_one_call(server: Server, client: HttpClient) -> None:
 async def test_events_with_the_head_and_before_relay_are_kept(
     server: Server, client: HttpClient
 ) -> None:
-    posting = asyncio.create_task(post(client))
-    peer = await server.accept()
-    await peer.request()
+    posting, peer = await asked(server, client)
     peer.send(HEAD + chunk(0))
     stream = await posting
     peer.send(chunk(1) + chunk(2) + END)
@@ -62,9 +60,7 @@ async def test_a_whole_answer_in_one_read(server: Server, client: HttpClient) ->
 @pytest.mark.parametrize("framing", [b"content-length: %d\r\n", b"connection: close\r\n", b""])
 async def test_bodies_without_chunks(server: Server, client: HttpClient, framing: bytes) -> None:
     """With a length, or ended by closing; the last event lacks its blank line."""
-    posting = asyncio.create_task(post(client))
-    peer = await server.accept()
-    await peer.request()
+    posting, peer = await asked(server, client)
     body = event(0) + event(1)[:-1]
     framing = framing % len(body) if b"%" in framing else framing
     peer.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n" + framing + b"\r\n" + body)
@@ -78,9 +74,7 @@ async def test_bodies_without_chunks(server: Server, client: HttpClient, framing
 
 @pytest.mark.parametrize("how", ["close", "reset", "garbage", "short"])
 async def test_a_body_that_breaks_off(server: Server, client: HttpClient, how: str) -> None:
-    posting = asyncio.create_task(post(client))
-    peer = await server.accept()
-    await peer.request()
+    posting, peer = await asked(server, client)
     if how == "short":
         peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 999\r\n\r\n" + event(0))
     else:
