@@ -75,7 +75,7 @@ async def stand(
     try:
         async with (
             upstream(script) as fake,
-            running(Settings(upstream=fake.url, **settings)) as url,
+            running(Settings(**{"upstream": fake.url, **settings})) as url,
             connect(url) as client,
         ):
             yield Stand(fake, client, url, errors)
