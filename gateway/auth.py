@@ -72,7 +72,7 @@ class Gate:
         offered = _protocols(headers)
         if not self._keys:
             return Admitted(OPEN, self._echo(offered))
-        key = client_key(headers)
+        key = _client_key(headers)
         found = self._find(key)
         if found is None:
             code = "missing_api_key" if key is None else "invalid_api_key"
@@ -126,7 +126,7 @@ class Gate:
         return own == place and (bool(self._keys) or _is_fixed(own))
 
 
-def client_key(headers: Headers) -> bytes | None:
+def _client_key(headers: Headers) -> bytes | None:
     """The key a client shows: its only Authorization if there is one, else by subprotocol."""
     credentials = _all(headers, b"authorization")
     if credentials:
@@ -151,7 +151,7 @@ def upstream_headers(headers: Headers, *, authorization: bool = False) -> dict[s
         values = _all(headers, name)
         if values and name not in named and all(PLAIN.fullmatch(value) for value in values):
             relayed[name.decode()] = ", ".join(value.decode() for value in values)
-    key = client_key(headers) if authorization else None
+    key = _client_key(headers) if authorization else None
     if key and PLAIN.fullmatch(key) and b"authorization" not in named:
         relayed["authorization"] = f"Bearer {key.decode()}"
     return relayed

@@ -25,6 +25,13 @@ COMMANDS: Final = {
     "load": ("gateway.load.command:load", "Measure a gateway under load, and check what it sends."),
     "completion": ("gateway.cli:completion", "Print a shell's completion script."),
 }
+#: What --help of a command with settings says about them.
+PLACES: Final = """
+An option is also a variable (--max-active: MULTILANE_MAX_ACTIVE) and a key in ./multilane.toml
+(max_active); it counts before the variable, the variable before the file. Keys are best kept
+in MULTILANE_API_KEYS and MULTILANE_UPSTREAM_KEY, or in the files that MULTILANE_API_KEYS_FILE
+and MULTILANE_UPSTREAM_KEY_FILE name.
+"""
 
 
 class LazyGroup(click.Group):
@@ -109,7 +116,7 @@ def demo() -> click.Command:
 def _with_settings(
     name: str, run: Callable[[Settings], None], without: tuple[str, ...]
 ) -> click.Command:
-    from gateway.settings import Settings
+    from gateway.settings import Settings, flag
 
     def start(config: Path | None, **flags: Any) -> None:
         from gateway.sources import BadStart, load
@@ -130,31 +137,24 @@ def _with_settings(
             help="Read settings from this file instead of ./multilane.toml.",
         )
     ]
-    params += [option for field in Settings.model_fields for option in _option(field, without)]
+    for field in Settings.model_fields:
+        option = flag(field)
+        if option is not None and field not in without:
+            params.append(_option(field, option))
     return click.Command(name, callback=start, params=params, help=f"{COMMANDS[name][1]}\n{PLACES}")
 
 
-PLACES: Final = """
-An option is also a variable (--max-active: MULTILANE_MAX_ACTIVE) and a key in ./multilane.toml
-(max_active); it counts before the variable, the variable before the file. Keys are best kept
-in MULTILANE_API_KEYS and MULTILANE_UPSTREAM_KEY, or in the files that MULTILANE_API_KEYS_FILE
-and MULTILANE_UPSTREAM_KEY_FILE name.
-"""
+def _option(name: str, option: str) -> click.Option:
+    from gateway.settings import Settings, metavar, shown
 
-
-def _option(name: str, without: tuple[str, ...]) -> list[click.Option]:
-    from gateway.settings import Settings, flag, metavar, shown
-
-    field, option = Settings.model_fields[name], flag(name)
-    if option is None or name in without:
-        return []
+    field = Settings.model_fields[name]
     # Every value is left as text: `load` judges them all alike, wherever they come from.
     text = f"{field.description} [{shown(name, field.default)}]"
     if isinstance(field.default, bool):
         both = f"{option}/--no-{option[2:]}"
-        return [click.Option([name, both], is_flag=True, default=None, help=text)]
+        return click.Option([name, both], is_flag=True, default=None, help=text)
     repeated = isinstance(field.default, tuple)
-    return [click.Option([name, option], multiple=repeated, metavar=metavar(name), help=text)]
+    return click.Option([name, option], multiple=repeated, metavar=metavar(name), help=text)
 
 
 @click.command()

@@ -120,10 +120,10 @@ def _line(error: ErrorDetails, found: Mapping[str, tuple[str, Any]]) -> str:
         return f"{origin}: {own}"
     if name in SECRETS:
         return f"{origin}: must be keys of visible ASCII characters"
-    return f"{origin}: must be {allowed(name)}, not {str(value)[:40]!r}"
+    return f"{origin}: must be {_allowed(name)}, not {str(value)[:40]!r}"
 
 
-def allowed(name: str) -> str:
+def _allowed(name: str) -> str:
     """What a field takes, in words."""
     field = Settings.model_fields[name]
     if SIZE in field.metadata:
