@@ -55,9 +55,9 @@ def reported(event: dict[str, Any]) -> UpstreamFault:
     if not isinstance(message, str) or not message:
         message = "The upstream reported an error without a message."
     code, kind, param = error.get("code"), error.get("type"), error.get("param")
-    status = next((n for n in (_status(code), _status(event.get("status"))) if n), 500)
     if is_overflow(message, code, kind):
         code = "context_length_exceeded"
+    status = _status(error.get("code")) or _status(event.get("status")) or _implied(code, kind)
     return UpstreamFault(
         message,
         status=status,
@@ -71,6 +71,13 @@ def _status(number: object) -> int | None:
     if isinstance(number, int) and not isinstance(number, bool) and 400 <= number <= 599:
         return number
     return None
+
+
+def _implied(code: object, kind: object) -> int:
+    """The status of an error that names none."""
+    if code == "rate_limit_exceeded":
+        return 429
+    return 400 if kind == "invalid_request_error" or code == "context_length_exceeded" else 500
 
 
 def _code(status: int) -> str:

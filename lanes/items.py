@@ -36,23 +36,20 @@ PRIVATE_KEYS = frozenset(
     | {"timings", "obfuscation", "cost", "cost_in_usd_ticks"}
 )
 #: How an item that was cut off says so, where `incomplete` is not in its vocabulary.
-_CUT_STATUS = {
-    "web_search_call": "failed",
-    "image_generation_call": "failed",
-    "apply_patch_call": "in_progress",
-}
+_CUT_STATUS = {"image_generation_call": "failed", "apply_patch_call": "in_progress"}
+_RUNNING = frozenset({"in_progress", "searching", "interpreting", "generating", "calling"})
 
 
 class Item:
     """An output item from its first sign to its end.
 
-    `wire` is the finished item as the client got it, in JSON; `source_index` is the place that the
-    backend claims for it. `call_id` serves a call that came without one; `encrypted` says whether
-    the client asked for encrypted reasoning.
+    `wire` is the finished item as the client got it, in JSON; `final` is the backend's own, if it
+    came; `source_index` is the place that the backend claims for it. `call_id` serves a call that
+    came without one; `encrypted` says whether the client asked for encrypted reasoning.
     """
 
     def __init__(
-        self, item_id: str, added: dict[str, Any], index: int, call_id: str, *, encrypted: bool
+        self, added: dict[str, Any], index: int, item_id: str, call_id: str, *, encrypted: bool
     ) -> None:
         self.id = item_id
         self.type: str = added["type"]
@@ -66,9 +63,11 @@ class Item:
         self.call: Part | None = None
         self._encrypted = encrypted
         self._base = _clean(added)
+        self._base.pop("encrypted_content", None)
         self._others: list[Any] = []
         self._shown: dict[str, Any] = {}
         self._call_given = False
+        self._made_up = added.keys() == {"type"}
         self._cut = False
         if self.type in CALL_KINDS:
             self._begin_call(call_id)
@@ -79,7 +78,8 @@ class Item:
         self._call_given = isinstance(known, str) and bool(known)
         if not self._call_given:
             self._base["call_id"] = call_id
-        self._base["name"] = self._base.get("name") or ""
+        if not isinstance(self._base.get("name"), str):
+            self._base["name"] = ""
         self.call = Part(CALL_KINDS[self.type], self.id, self.index, 0)
         if self.type == "function_call":
             self.call.trailer = {"name": self._base["name"]}
@@ -87,7 +87,6 @@ class Item:
     def start(self, emit: Emit) -> None:
         """Send `output_item.added`: an empty item, and no encrypted content yet."""
         item = {**self._base, "id": self.id}
-        item.pop("encrypted_content", None)
         if self.type == "message":
             item |= {"status": "in_progress", "role": "assistant", "content": []}
         elif self.type == "reasoning":
@@ -123,14 +122,12 @@ class Item:
         part.start(emit)
         return part
 
-    def close(self, emit: Emit, final: dict[str, Any] | None, status: str) -> None:
-        """Send whatever is missing up to `output_item.done`.
+    def close(self, emit: Emit, status: str) -> None:
+        """Send whatever is missing up to `output_item.done`, by the backend's `final` if it came.
 
-        `final` is the backend's own finished item, if there was one. `status` holds where `final`
-        has none, and always where it is `incomplete`. What comes for an item that is closed already
-        is for its replay alone: the client keeps the item it was sent.
+        `status` holds where `final` has none, and always where it is `incomplete`. A `final` that
+        comes for a closed item is for its replay alone: the client keeps the item it was sent.
         """
-        self.final = final or self.final
         if not self.open:
             return
         if self.final is not None:
@@ -146,19 +143,27 @@ class Item:
         head = {"type": "response.output_item.done", "output_index": self.index}
         emit(encode(head)[:-1] + b',"item":' + self.wire)
 
-    def promise(self, final: dict[str, Any]) -> None:
-        """Remember the backend's finished item until `close`."""
-        self.final = final
-
     def replayable(self, *, plain_reasoning: bool) -> bool:
         """Whether the backend can be given the item back.
 
-        Not a call that was cut off, which nobody can answer; not reasoning in the clear, unless the
+        Not what was cut off, but for text that was sent; not reasoning in the clear, unless the
         backend takes it.
         """
         if self.type == "reasoning" and not plain_reasoning:
             return bool((self.final or {}).get("encrypted_content"))
         return not self._cut
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call or a hosted tool is still at work: it must not be cut by the next item."""
+        hosted = self.type not in ("message", "reasoning")
+        return self.call is not None or (hosted and self._base.get("status") in _RUNNING)
+
+    def announced_by(self, added: dict[str, Any], index: int | None) -> bool:
+        """Whether this came unannounced, and `added` is the announcement, come late."""
+        late = self._made_up and self.type == added["type"] and not self.elsewhere(index)
+        self._made_up = self._made_up and not late
+        return late
 
     def elsewhere(self, source_index: int | None) -> bool:
         """Whether the backend has put this item in another place than `source_index`."""
@@ -169,10 +174,7 @@ class Item:
         return self.call is not None and bool(self._call_given and final.get("call_id"))
 
     def _close_call(self, call: Part, emit: Emit) -> None:
-        final = self.final or {}
-        if "name" in call.trailer and not call.trailer["name"]:
-            call.trailer["name"] = self._base["name"] = final.get("name") or ""
-        call.finish_text(emit, final.get(call.kind.text_key))
+        call.finish_text(emit, (self.final or {}).get(call.kind.text_key))
         call.open = False
 
     def _finish(self, line: list[Part], finals: object, emit: Emit) -> None:
@@ -183,7 +185,7 @@ class Item:
         for final in finals:
             kind = kind_of(final)
             if kind is None or kind.item_type != self.type:
-                self._others.append(final)
+                self._others += [final] if isinstance(final, dict) else []
                 continue
             if seen == len(line):
                 self.open_part(kind, emit, None, final)
@@ -193,23 +195,33 @@ class Item:
     def _compose(self, status: str) -> dict[str, Any]:
         """The finished item: the backend's fields, our id, the text that was really sent."""
         item = {**self._base, **_clean(self.final or {})}
+        # What was said once about whose call it is stays.
+        item |= {key: self._base[key] for key in ("call_id", "name") if key in self._base}
         item |= {"id": self.id, "type": self.type}
-        if self.final is None or not self._encrypted or not item.get("encrypted_content"):
+        if not self._encrypted or not item.get("encrypted_content"):
             item.pop("encrypted_content", None)
         if self.type == "message":
             content = [part.snapshot(part.text) for part in self.content] + self._others
-            item |= {"role": "assistant", "content": content}
-            item["status"] = self._status(status)
+            item |= {"role": "assistant", "content": content, "status": self._status(status)}
         elif self.type == "reasoning":
             self._compose_reasoning(item, status)
         elif self.call is not None:
-            item |= {"call_id": self._base["call_id"], "name": self._base["name"]}
             item[self.call.kind.text_key] = self.call.text
             item["status"] = self._status(status)
-            self._cut = item["status"] == "incomplete"
-        elif self.final is None and status != "completed" and "status" in item:
-            item["status"] = _CUT_STATUS.get(self.type, status)
+        elif item.get("status") in _RUNNING:
+            cut = _CUT_STATUS.get(self.type, "incomplete")
+            item["status"] = "completed" if status == "completed" else cut
+        self._cut = self._is_cut(item, status)
         return item
+
+    def _is_cut(self, item: dict[str, Any], status: str) -> bool:
+        """Whether the item is of no use to anybody, cut off as it was."""
+        if self.type == "message":
+            said = self._others or any(part.chunks for part in self.content)
+            return item["status"] == "incomplete" and not said
+        if self.call is not None:
+            return bool(item["status"] == "incomplete")
+        return self.type != "reasoning" and self.final is None and status != "completed"
 
     def _status(self, status: str) -> str:
         said = (self.final or {}).get("status")

@@ -69,7 +69,7 @@ CUSTOM_INPUT = Kind(
     done="response.custom_tool_call_input.done",
 )
 KINDS = (OUTPUT_TEXT, REFUSAL, REASONING, SUMMARY, ARGUMENTS, CUSTOM_INPUT)
-_BY_NAME = {kind.name: kind for kind in KINDS}
+_BY_NAME = {kind.name: kind for kind in KINDS if kind.index_key is not None}
 BY_DELTA = {kind.delta: kind for kind in KINDS}
 BY_DONE = {kind.done: kind for kind in KINDS}
 #: The text that a whole call carries, by the type of its item.

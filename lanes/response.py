@@ -59,17 +59,20 @@ class Snapshots:
         self._fields: dict[str, Any] | None = None
 
     def settle(self, upstream: Mapping[str, Any]) -> None:
-        """Fix what does not change, from the backend's first object (may be empty). Idempotent."""
+        """Fix what does not change, from the backend's first object; later ones add what is new."""
+        fields = {
+            key: value
+            for key, value in upstream.items()
+            if key not in _OURS
+            and key not in PRIVATE_KEYS
+            and not (value is None and key in DEFAULTS)
+        }
         if self._fields is not None:
+            self._fields = {**fields, **self._fields}
             return
         created_at = upstream.get("created_at")
         if isinstance(created_at, int | float) and not isinstance(created_at, bool):
             self._created_at = created_at
-        fields = {
-            key: value
-            for key, value in upstream.items()
-            if key not in _OURS and key not in PRIVATE_KEYS and value is not None
-        }
         for key, default in DEFAULTS.items():
             asked = self._request.get(key)
             fields[key] = fields.get(key, default) if asked is None else asked
@@ -79,7 +82,8 @@ class Snapshots:
             fields["conversation"] = {"id": conversation} if named else conversation
         fields["background"] = False
         fields["text"] = _text(fields["text"])
-        fields["tools"] = [_tool(tool) for tool in fields["tools"]]
+        tools = fields["tools"]
+        fields["tools"] = [_tool(tool) for tool in tools] if isinstance(tools, list) else []
         self._fields = fields
 
     def snapshot(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.codec import decode_lenient, encode
 from lanes.errors import Fault, IllegalTransition, UpstreamFault
 from lanes.faults import reported, response_error
-from lanes.output import Output
+from lanes.output import Output, relayed
 from lanes.response import Snapshots, usage
 
 if TYPE_CHECKING:
@@ -150,14 +150,7 @@ class Run:
 
     def end(self) -> None:
         """The body ended. Fails the response if no terminal event came before."""
-        self.fail(
-            UpstreamFault(
-                "The upstream stream was cut off before the response was finished.",
-                code="server_error",
-                status=502,
-                type="server_error",
-            )
-        )
+        self._broken("The upstream stream was cut off before the response was finished.")
 
     def fail(self, fault: UpstreamFault) -> None:
         """Something broke: `response.failed` with the output so far; a refusal if nothing began."""
@@ -219,7 +212,7 @@ class Run:
         kind = event.get("type")
         if not isinstance(kind, str):
             kind = name or ""
-        if kind == "error" or event.get("error") or "error_type" in event:
+        if kind == "error" or event.get("error") or event.get("error_type"):
             self.fail(reported(event))
         elif kind in _BEGINNINGS:
             self._on_beginning(event)
@@ -230,24 +223,24 @@ class Run:
             self._output.receive(kind, event)
 
     def _on_beginning(self, event: dict[str, Any]) -> None:
-        keys = ("type", "sequence_number", "stream_id", "response")
-        extra = {key: value for key, value in event.items() if key not in keys}
-        self.begin(_object(event.get("response")), extra)
+        extra = relayed(event)
+        self.begin(_object(extra.pop("response", None)), extra)
 
     def _on_terminal(self, kind: str, event: dict[str, Any]) -> None:
-        upstream = _object(event.get("response"))
+        extra = relayed(event)
+        upstream = _object(extra.pop("response", None))
         self.begin(upstream)
+        self._snapshots.settle(upstream)
         counted = usage(upstream.get("usage"))
         step, reason = self._verdict(kind, upstream, counted)
+        error = None
         if step is Step.FAIL:
             self._output.finish(None, "incomplete")
             error = response_error(reported({"error": upstream.get("error") or {}}))
-            self._finish(step, usage=counted, error=error)
-            return
-        self._output.finish(
-            upstream.get("output"), "incomplete" if step is Step.STOP else "completed"
-        )
-        self._finish(step, usage=counted, reason=reason)
+        else:
+            status = "incomplete" if step is Step.STOP else "completed"
+            self._output.finish(upstream.get("output"), status)
+        self._finish(step, extra, usage=counted, error=error, reason=reason)
 
     def _verdict(
         self, kind: str, upstream: Mapping[str, Any], counted: dict[str, Any] | None
@@ -260,7 +253,7 @@ class Run:
         if status in ("failed", "cancelled", "queued"):
             return Step.FAIL, None
         if kind == "response.incomplete" or status == "incomplete" or reason:
-            return Step.STOP, reason or "max_output_tokens"
+            return Step.STOP, _reason(reason)
         limit = self._request.get("max_output_tokens")
         spent = counted["output_tokens"] if counted and self._profile.counts_limit else None
         if spent is not None and isinstance(limit, int) and spent >= limit:
@@ -270,15 +263,13 @@ class Run:
     def _finish(
         self,
         step: Step,
+        extra: Mapping[str, Any] | None = None,
         *,
         usage: dict[str, Any] | None = None,
         error: dict[str, Any] | None = None,
         reason: str | None = None,
     ) -> None:
         self._step(step)
-        if reason is not None and reason not in _REASONS:
-            log.warning("unknown reason of an incomplete response: %.100s", reason)
-            reason = None
         status = str(self.state)
         snapshot = self._snapshots.snapshot(
             status,
@@ -288,7 +279,17 @@ class Run:
             incomplete_details={"reason": reason} if step is Step.STOP else None,
             completed_at=int(self._clock()) if step is Step.COMPLETE else None,
         )
-        self._emit(encode({"type": f"response.{status}"})[:-1] + b',"response":' + snapshot)
+        head = {**(extra or {}), "type": f"response.{status}"}
+        self._emit(encode(head)[:-1] + b',"response":' + snapshot)
+
+
+def _reason(said: object) -> str | None:
+    if not said:
+        return "max_output_tokens"
+    if isinstance(said, str) and said in _REASONS:
+        return said
+    log.warning("unknown reason of an incomplete response: %.100r", said)
+    return None
 
 
 def _object(value: object) -> Mapping[str, Any]:

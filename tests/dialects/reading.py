@@ -43,7 +43,7 @@ def read(
     for name, value in () if cut else splitter.finish():
         run.receive(name, value)
     run.end()
-    return Played(run, sent())
+    return Played(run, sent)
 
 
 def check(played: Played) -> dict[str, Any]:

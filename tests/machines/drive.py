@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from gateway.outbox import Outbox
 from lanes.codec import encode
 from lanes.events import Stamp
 from lanes.profile import Profile
@@ -27,24 +25,14 @@ REQUEST: dict[str, Any] = {"model": "m", "input": "hi", "store": False}
 NOW = 1_800_000_000
 
 
-class _Wire:
-    """Takes WebSocket frames apart again: unmasked and whole, as a server sends them."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def write_frames(self, frames: bytes) -> None:
-        while frames:
-            size, start = frames[1], 2
-            if size > 125:
-                start = 4 if size == 126 else 10
-                size = int.from_bytes(frames[2:start], "big")
-            self.events.append(json.loads(frames[start : start + size], parse_constant=_refuse))
-            frames = frames[start + size :]
-
-
 def _refuse(name: str) -> None:
     raise AssertionError(f"{name} is not JSON")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    assert len(made) == len(pairs), f"a key is there twice: {pairs}"
+    return made
 
 
 def counting() -> Callable[[str], str]:
@@ -87,19 +75,18 @@ class Played:
 
 def start(
     request: dict[str, Any] = REQUEST, profile: Profile = PLAIN, lane: str | None = None
-) -> tuple[Run, Callable[[], list[Event]]]:
-    """A run and a look at what it has sent so far."""
-    wire = _Wire()
-    outbox = Outbox(wire)
+) -> tuple[Run, list[Event]]:
+    """A run, and the list of all that it sends."""
+    sent: list[Event] = []
+    stamp = Stamp(lane)
+
+    def emit(body: bytes) -> None:
+        event = b"%b%b%d}" % (body, stamp.tail, stamp.number)
+        stamp.number += 1
+        sent.append(json.loads(event, parse_constant=_refuse, object_pairs_hook=_once))
+
     mint = counting()
-    put = partial(outbox.put, Stamp(lane))
-    run = Run(mint("resp"), request, profile, put, mint=mint, clock=lambda: NOW + 0.5)
-
-    def sent() -> list[Event]:
-        outbox.flush()
-        return wire.events
-
-    return run, sent
+    return Run(mint("resp"), request, profile, emit, mint=mint, clock=lambda: NOW + 0.5), sent
 
 
 def feed(
@@ -110,7 +97,7 @@ def feed(
     for name, data in received:
         run.receive(name, data)
     run.end()
-    return Played(run, sent())
+    return Played(run, sent)
 
 
 def play(

@@ -1,0 +1,226 @@
+"""The table of a run, and every way to its one end."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lanes.codec import encode
+from lanes.errors import Fault, IllegalTransition, UpstreamFault
+from lanes.profile import Profile
+from lanes.run import LIVE, TRANSITIONS, Run, State, Step
+from tests.judge import judge
+from tests.machines.backend import added, args, call, completed, created, delta, ended, message
+from tests.machines.drive import Event, Played, play, start
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BROKEN = UpstreamFault("gone", code="server_error", status=502, type="server_error")
+
+STEPS: dict[Step, Callable[[Run], object]] = {
+    Step.BEGIN: lambda run: run.begin({}),
+    Step.COMPLETE: lambda run: run.receive(None, b'{"type":"response.completed"}'),
+    Step.STOP: lambda run: run.receive(None, b'{"type":"response.incomplete"}'),
+    Step.FAIL: lambda run: run.fail(BROKEN),
+    Step.ABANDON: lambda run: run.abandon(),
+}
+
+
+def reach(state: State) -> tuple[Run, list[Event]]:
+    """A run in that state, the short way."""
+    run, sent = start()
+    if state in (State.STREAMING, State.COMPLETED, State.INCOMPLETE, State.FAILED):
+        STEPS[Step.BEGIN](run)
+    steps = {
+        State.COMPLETED: Step.COMPLETE,
+        State.INCOMPLETE: Step.STOP,
+        State.FAILED: Step.FAIL,
+        State.REFUSED: Step.FAIL,
+        State.ABANDONED: Step.ABANDON,
+    }
+    if state in steps:
+        STEPS[steps[state]](run)
+    assert run.state is state
+    return run, sent
+
+
+@pytest.mark.parametrize(("row", "target"), TRANSITIONS.items())
+def test_each_row_is_taken(row: tuple[State, Step], target: State) -> None:
+    state, step = row
+    run, sent = reach(state)
+    STEPS[step](run)
+    assert run.state is target
+    assert run.over is (target not in LIVE)
+    if target in (State.COMPLETED, State.INCOMPLETE, State.FAILED):
+        (terminal,) = judge(sent).values()
+        assert terminal["status"] == str(target)
+    elif target is not State.STREAMING:
+        kinds = [event["type"] for event in sent]
+        assert kinds == ["response.created", "response.in_progress"][: 2 * (state == "streaming")]
+
+
+@pytest.mark.parametrize("row", sorted(set(product(State, Step)) - set(TRANSITIONS)))
+def test_a_missing_row_is_our_own_fault(row: tuple[State, Step]) -> None:
+    state, step = row
+    run, _ = reach(state)
+    with pytest.raises(IllegalTransition, match=f"{state}: {step}"):
+        run._step(step)
+
+
+@pytest.mark.parametrize("state", [state for state in State if state not in LIVE])
+def test_nothing_gets_out_of_an_end(state: State) -> None:
+    run, sent = reach(state)
+    before = len(sent)
+    for step in STEPS.values():
+        step(run)
+    run.receive(None, b"not json")
+    run.end()
+    assert run.state is state
+    assert len(sent) == before
+
+
+def test_a_warm_up_is_a_whole_response() -> None:
+    run, sent = start({"model": "m", "generate": False})
+    run.complete_empty()
+    terminal = Played(run, sent).terminal
+    assert terminal["status"] == "completed"
+    assert terminal["output"] == []
+    assert terminal["usage"]["total_tokens"] == 0
+    assert run.entries() == []
+
+
+def test_our_own_fault_keeps_what_was_finished() -> None:
+    fault = Fault("ours", code="server_error", status=500, type="server_error")
+    run, sent = start()
+    assert run.give_up(fault) is False
+    for event in (created(), added(message()), delta("ab")):
+        run.receive(None, encode(event))
+    assert run.give_up(fault) is True
+    assert run.state is State.FAILED
+    assert sent[-1]["response"]["output"] == []
+    assert sent[-1]["response"]["error"] == {"code": "server_error", "message": "ours"}
+    assert run.give_up(fault) is True
+    assert sent[-1]["type"] == "response.failed"
+
+
+ERRORS: dict[str, Event] = {
+    "flat": {"type": "error", "code": None, "message": "overloaded", "param": None},
+    "nested": {"type": "error", "error": {"type": "server_error", "message": "overloaded"}},
+    "bare": {"error": {"message": "overloaded", "code": 500}},
+    "string": {"error": "overloaded"},
+    "typed": {"error_type": "provider", "message": "overloaded"},
+    "in a response event": {"type": "response.zebra", "error": {"message": "overloaded"}},
+}
+
+
+@pytest.mark.parametrize("error", ERRORS.values(), ids=list(ERRORS))
+def test_an_error_before_created_is_a_refusal(error: Event) -> None:
+    played = play([error, created(), completed()])
+    assert played.events == []
+    assert played.run.state is State.REFUSED
+    assert played.run.fault is not None
+    assert (played.run.fault.message, played.run.fault.status) == ("overloaded", 500)
+
+
+@pytest.mark.parametrize("error", ERRORS.values(), ids=list(ERRORS))
+def test_an_error_after_created_is_a_failed_response(error: Event) -> None:
+    last = ended("failed", error={"code": "server_error", "message": "again"})
+    played = play([created(), added(message()), delta("par"), error, last])
+    assert played.terminal["error"] == {"code": "server_error", "message": "overloaded"}
+    (item,) = played.output
+    assert (item["status"], item["content"][0]["text"]) == ("incomplete", "par")
+
+
+def test_an_error_type_of_null_is_no_error() -> None:
+    played = play([created(), delta("a", error_type=None, error=None), completed()])
+    assert played.terminal["status"] == "completed"
+
+
+def test_a_cut_keeps_what_was_sent() -> None:
+    played = play([created(), delta("par")])
+    assert played.terminal["status"] == "failed"
+    assert played.terminal["error"]["code"] == "server_error"
+    assert "cut off" in played.terminal["error"]["message"]
+    assert played.output[0]["content"][0]["text"] == "par"
+
+
+@pytest.mark.parametrize("data", [b"[DONE]", b" [DONE]\n", b"{", b"\xff", b"[1]", b'"x"', b"7"])
+def test_what_is_no_event_ends_a_response(data: bytes) -> None:
+    run, sent = start()
+    run.receive(None, data)
+    assert run.state is State.REFUSED
+    run, sent = reach(State.STREAMING)
+    run.receive(None, data)
+    assert run.state is State.FAILED
+    assert judge(sent)
+
+
+def test_only_the_first_terminal_counts() -> None:
+    played = play([created(), completed(), ended("failed"), completed(), ERRORS["flat"]])
+    assert played.types() == ["created", "in_progress", "completed"]
+    assert played.terminal["error"] is None
+
+
+LIMITED = {"model": "m", "max_output_tokens": 5}
+SPENT = {"input_tokens": 1, "output_tokens": 5}
+OVER = {"reason": "max_output_tokens"}
+ENDS: list[tuple[Event, str, dict[str, Any] | None]] = [
+    (completed(), "completed", None),
+    (completed(status="in_progress"), "completed", None),
+    (completed(incomplete_details={"reason": None}), "completed", None),
+    (completed(incomplete_details=OVER), "incomplete", OVER),
+    (completed(incomplete_details={"reason": "content_filter"}), "incomplete", None),
+    (completed(status="incomplete"), "incomplete", OVER),
+    (completed(usage=SPENT), "incomplete", OVER),
+    (completed(usage=SPENT | {"output_tokens": 4}), "completed", None),
+    (completed(status="failed"), "failed", None),
+    (completed(status="cancelled"), "failed", None),
+    (completed(status="queued"), "failed", None),
+    (completed(error={"message": "x"}), "failed", None),
+    (ended("incomplete"), "incomplete", OVER),
+    (ended("incomplete", incomplete_details={"reason": "zebra"}), "incomplete", {"reason": None}),
+    (ended("incomplete", incomplete_details={"reason": ["x"]}), "incomplete", {"reason": None}),
+    (ended("incomplete", incomplete_details="x"), "incomplete", OVER),
+    (ended("failed"), "failed", None),
+    (ended("cancelled"), "failed", None),
+    ({"type": "response.completed", "response": None}, "completed", None),
+]
+
+
+@pytest.mark.parametrize(("event", "status", "details"), ENDS)
+def test_what_an_end_really_is(event: Event, status: str, details: dict[str, Any] | None) -> None:
+    for events in ([event], [created(), event]):
+        terminal = play(events, LIMITED, Profile(counts_limit=True)).terminal
+        assert terminal["status"] == status
+        if details is not None:
+            assert terminal["incomplete_details"] == details
+
+
+def test_the_token_limit_is_left_to_backends_that_tell_it() -> None:
+    assert play([completed(usage=SPENT)], LIMITED).terminal["status"] == "completed"
+
+
+def test_a_stop_leaves_its_mark_on_the_open_message_only() -> None:
+    first = message("a", id="m0")
+    played = play([created(), delta("a", "m0"), _done(first), delta("b"), ended("incomplete")])
+    assert [item["status"] for item in played.output] == ["completed", "incomplete"]
+
+
+def _done(item: dict[str, Any]) -> Event:
+    return {"type": "response.output_item.done", "item": item}
+
+
+def test_a_call_that_was_cut_is_relayed_as_it_is() -> None:
+    cut = call('{"city":"Par', status="incomplete")
+    for events in (
+        [added(call()), args('{"city":"Par'), ended("incomplete", output=[cut])],
+        [ended("incomplete", output=[cut])],
+        [_done(cut), ended("incomplete", output=[cut])],
+    ):
+        played = play([created(), *events])
+        (item,) = played.output
+        assert (item["arguments"], item["status"]) == ('{"city":"Par', "incomplete")
+        assert played.run.entries() == []
