@@ -84,27 +84,25 @@ class HttpClient:
         await self.pool.aclose()
 
     async def _attempt(self, message: list[bytes]) -> EventStream:
-        reply = await self._exchange(message)
+        try:
+            reply = await self._exchange(message)
+        except Stale:
+            reply = await self._exchange(message, fresh=True)
         if reply.status < 300 and _is_stream(reply.headers):
             return EventStream(reply, Splitter(self._max_event_bytes))
         raise await _refusal(reply)
 
-    async def _exchange(self, message: list[bytes]) -> Reply:
-        """Send, and wait for the head; once more on a fresh connection if a kept one had gone."""
-        fresh = False
-        while True:
-            connection = await self.pool.acquire(fresh=fresh)
-            reply = Reply(connection, first_byte=self._first_byte, idle=self._idle)
-            try:
-                connection.send(message, reply)
-                await reply.head()
-            except BaseException as error:
-                reply.close()
-                if fresh or not isinstance(error, Stale):
-                    raise
-                fresh = True
-            else:
-                return reply
+    async def _exchange(self, message: list[bytes], *, fresh: bool = False) -> Reply:
+        """Send, and wait for the head."""
+        connection = await self.pool.acquire(fresh=fresh)
+        reply = Reply(connection, first_byte=self._first_byte, idle=self._idle)
+        try:
+            connection.send(message, reply)
+            await reply.head()
+        except BaseException:
+            reply.close()
+            raise
+        return reply
 
 
 async def _refusal(reply: Reply) -> UpstreamFault:
