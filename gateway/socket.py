@@ -27,6 +27,7 @@ class Socket(WebSocketsSansIOProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.close_timeout = CLOSE_TIMEOUT
+        self._fragments = bytearray()
         self._received_at = 0.0
         self._written = 0
         self._drained_at_ping = 0
@@ -121,9 +122,9 @@ class Socket(WebSocketsSansIOProtocol):
     def handle_close(self, event: Any) -> None:
         """The peer closes, or answers our closing."""
         super().handle_close(event)
-        if self.close_timer is None:
-            # It may have stopped reading before: what is unsent must not keep the connection.
-            self.close_timer = self.loop.call_later(self.close_timeout, self.transport.abort)
+        # Nothing may follow our close frame. And the peer may have stopped reading before: what is
+        # unsent must not keep the connection.
+        self._linger()
 
     def handle_parser_exception(self) -> None:
         """A frame broke the protocol or the size limit: tell why, and read the rest unseen."""
@@ -133,6 +134,9 @@ class Socket(WebSocketsSansIOProtocol):
         code, reason = (close.code, close.reason) if close is not None else (1002, "")
         self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
         self._write_control()
+        if self.transport.can_write_eof():
+            # Its answer would go unseen, so it must not wait for us to hang up after it.
+            self.transport.write_eof()
         self._linger()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -148,6 +152,14 @@ class Socket(WebSocketsSansIOProtocol):
         self._received_at = self.loop.time()
         super().data_received(data)
 
+    def handle_cont(self, event: Any) -> None:
+        """Collect fragments in one buffer: they may be empty, and without number."""
+        self._fragments += event.data
+        if event.fin:
+            self.frames.append(bytes(self._fragments))
+            self._fragments.clear()
+            self.send_receive_event_to_app()
+
     def send_receive_event_to_app(self) -> None:
         """Queue a message and read on: whoever receives does nothing but receive."""
         data = self.frames[0] if len(self.frames) == 1 else b"".join(self.frames)
@@ -160,6 +172,12 @@ class Socket(WebSocketsSansIOProtocol):
         extensions: dict[str, Any] = {**(self.scope["extensions"] or {}), EXTENSION: self}
         self.scope["extensions"] = extensions
         await super().run_asgi()
+
+    async def send(self, message: Any) -> None:
+        """Take what the application says before there are frames: accept, or refuse over HTTP."""
+        await super().send(message)
+        # A refusal completes the handshake, too; the base would log it as an error.
+        self.handshake_complete = self.handshake_complete or self.close_sent
 
     # Keepalive
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from gateway.settings import Settings
+from gateway.socket import Socket
 from tests.fakes.client import Client, connect
 from tests.fakes.events import closed, completed, created, delta, in_progress, message, opened
 from tests.fakes.gateway import serving
@@ -124,6 +125,25 @@ async def gone(*exchanges: Exchange, within: float = 1) -> None:
     with anyio.fail_after(within):
         for exchange in exchanges:
             await exchange.closed.wait()
+
+
+async def settled(stand: Stand) -> None:
+    """All connections end, each a moment after its upstreams."""
+    with anyio.fail_after(2):
+        while stand.server.server_state.connections:  # noqa: ASYNC110 - there is no event for it
+            await anyio.sleep(0.005)
+
+
+async def unread(stand: Stand, size: int) -> None:
+    """So many bytes wait in the gateway for somebody to read them."""
+    with anyio.fail_after(10):
+        while sum(socket.unsent for socket in sockets(stand)) < size:  # noqa: ASYNC110
+            await anyio.sleep(0.001)
+
+
+def sockets(stand: Stand) -> list[Socket]:
+    """The gateway's end of each WebSocket."""
+    return [one for one in stand.server.server_state.connections if isinstance(one, Socket)]
 
 
 def shape(event: dict[str, Any]) -> tuple[str | None, int, str | None, str | None]:
