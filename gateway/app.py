@@ -44,6 +44,7 @@ class Gateway:
         self.app = Starlette(
             routes=[
                 WebSocketRoute("/v1/responses", _Endpoint(self)),
+                WebSocketRoute("/{path:path}", _nowhere),
                 Route("/v1/responses", _upgrade_required, methods=["GET", "POST"]),
                 Route("/health", self._health),
             ],
@@ -129,8 +130,16 @@ async def _upgrade_required(_request: Request) -> JSONResponse:
 
 
 async def _not_found(request: Request, _error_raised: Exception) -> JSONResponse:
-    message = f"There is no {request.method} {request.url.path} here; the gateway's endpoint is "
-    return JSONResponse(_error("not_found", f"{message}/v1/responses.", 404), 404)
+    return _missing(f"{request.method} {request.url.path}")
+
+
+async def _nowhere(websocket: WebSocket) -> None:
+    await websocket.send_denial_response(_missing(websocket.url.path))
+
+
+def _missing(what: str) -> JSONResponse:
+    message = f"There is no {what} here; the gateway's endpoint is /v1/responses."
+    return JSONResponse(_error("not_found", message, 404), 404)
 
 
 def _error(code: str, message: str, status: int) -> dict[str, object]:
