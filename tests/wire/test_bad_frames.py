@@ -120,7 +120,9 @@ async def test_types_that_are_none(code: str) -> None:
 TOOL = '{"type":"function","name":"f","description":null,"strict":false,"parameters":{"k":%s}}'
 
 
-@pytest.mark.parametrize("place", ['"k":%s', f'"tools":[{TOOL}]', '"input":[{"k":%s}]'])
+@pytest.mark.parametrize(
+    "place", ['"k":%s', f'"tools":[{TOOL}]', '"input":[{"k":%s}]'], ids=["top", "tool", "item"]
+)
 async def test_nesting_is_passed_on_or_refused_never_half(place: str) -> None:
     """Wherever the limit is: what was read can be written again."""
     taken = []
