@@ -230,10 +230,11 @@ class Output:
             if item is None and self._waits():
                 self._held.append(event)
                 return
+            known = event["type"].startswith(_ITEM_EVENTS)
             if item is not None and item.open:
-                sent |= {"item_id": item.id} if "item_id" in event else {}
-                sent |= {"output_index": item.index} if "output_index" in event else {}
-            elif event["type"].startswith(_ITEM_EVENTS):
+                ours = {"item_id": item.id, "output_index": item.index}
+                sent |= {key: ours[key] for key in ours if known or key in event}
+            elif known:
                 return
             else:
                 sent = {key: sent[key] for key in sent if key not in ("item_id", "output_index")}

@@ -47,24 +47,20 @@ class Roster:
         if named is None and name in self._reserved:
             return None
         index = integer(event.get("output_index"))
-        found = self._placed(name, index, item_type)
+        found = self._placed(index, item_type)
         if found is None and index is None:
             found = self._last(item_type, goes_on=event["type"].endswith(".delta"))
         if found is not None and name is not None:
             self._by_name[name] = found
         return found
 
-    def _placed(self, name: str | None, index: int | None, item_type: str | None) -> Item | None:
+    def _placed(self, index: int | None, item_type: str | None) -> Item | None:
         same = [item for item in reversed(self.items) if item_type in (None, item.type)]
-        if index is not None:
-            for item in same:
-                if item.source_index == index:
-                    return item
         for item in same:
-            # Another name in another place is another item, though nobody announced it.
-            if item.open and not (name and item.elsewhere(index)):
+            if index is not None and item.source_index == index:
                 return item
-        return None
+        # In another place is another item, though nobody announced it.
+        return next((item for item in same if item.open and not item.elsewhere(index)), None)
 
     def _last(self, item_type: str | None, *, goes_on: bool) -> Item | None:
         """The last item of that type; if the event `goes_on`, only one that had no end yet."""
