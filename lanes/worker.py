@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -166,12 +167,15 @@ class Worker:
             self._refuse(create, run.fault)
 
     def _break(self, create: Create, carried: _Carried | None) -> None:
-        fault = Fault(
+        fault = UpstreamFault(
             "The gateway failed on this request.",
             code="server_error",
             status=500,
             type="server_error",
         )
+        if carried is not None and carried.run.state is State.STREAMING:
+            with suppress(Exception):  # what broke may break again; then `give_up` has to do
+                carried.run.fail(fault)
         if carried is None or not carried.run.give_up(fault):
             self._refuse(create, fault)
 
