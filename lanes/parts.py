@@ -180,7 +180,7 @@ class Part:
         """The part as an object, holding `text`."""
         part: dict[str, Any] = {"type": self.kind.name, self.kind.text_key: text}
         if self.kind is OUTPUT_TEXT:
-            part |= {"annotations": [], "logprobs": self.logprobs}
+            part |= {"annotations": [], "logprobs": [_logprob(one) for one in self.logprobs]}
         return {**part, **self.extra}
 
     def _place(self) -> dict[str, Any]:
@@ -191,3 +191,14 @@ class Part:
 
     def _event(self, emit: Emit, kind: str, **fields: Any) -> None:
         emit(encode({"type": kind, **self._place(), **fields})[:-1])
+
+
+def _logprob(told: Any) -> Any:
+    """A finished part's logprobs have more in them than those of deltas."""
+    if not isinstance(told, dict):
+        return told
+    whole = {"bytes": list(str(told.get("token")).encode()), **told}
+    top = told.get("top_logprobs")
+    if isinstance(top, list):
+        whole["top_logprobs"] = [_logprob(one) for one in top]
+    return whole
