@@ -26,4 +26,4 @@ def names(pattern: str = "*.sse") -> list[str]:
 def events(name: str) -> list[dict[str, Any]]:
     """The events of a tape, read the plain way: these files have no odd framing."""
     lines = tape(name).decode().splitlines()
-    return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
+    return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: {")]

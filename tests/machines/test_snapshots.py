@@ -1,0 +1,169 @@
+"""The response object: whole, the request's values first, and the same from first to last."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from openai.types.responses import Response
+
+from lanes.response import DEFAULTS, Snapshots, usage
+from tests.judge_response import KEYS
+from tests.machines.backend import completed, created
+from tests.machines.drive import NOW, play
+
+RID = "resp_" + "0" * 32
+
+
+def snapshot(
+    request: dict[str, Any], upstream: dict[str, Any] | None = None, status: str = "in_progress"
+) -> dict[str, Any]:
+    snapshots = Snapshots(RID, request, NOW)
+    if upstream is not None:
+        snapshots.settle(upstream)
+    made: dict[str, Any] = json.loads(snapshots.snapshot(status))
+    return made
+
+
+@pytest.mark.parametrize("upstream", [None, {}, {"model": None, "tools": None, "text": None}])
+def test_every_key_has_a_value_of_its_type(upstream: dict[str, Any] | None) -> None:
+    made = snapshot({"model": "m"}, upstream)
+    assert made.keys() == KEYS
+    Response.model_validate(made, strict=True)
+    assert made["id"] == RID
+    assert made["created_at"] == NOW
+    for key, value in DEFAULTS.items():
+        assert made[key] == ("m" if key == "model" else value)
+
+
+ECHOED = {
+    "instructions": "be brief",
+    "max_output_tokens": 0,
+    "parallel_tool_calls": False,
+    "temperature": 0.0,
+    "top_p": 0,
+    "metadata": {"a": ""},
+    "tool_choice": {"type": "function", "name": "f"},
+    "truncation": "auto",
+    "user": "",
+    "service_tier": "flex",
+    "reasoning": {"effort": "low", "summary": None},
+    "store": False,
+    "previous_response_id": "resp_p",
+}
+
+
+@pytest.mark.parametrize(("key", "value"), ECHOED.items())
+def test_the_request_wins_then_the_backend_then_the_default(key: str, value: Any) -> None:
+    other = {"truncation": "disabled", "user": "u"}.get(key, DEFAULTS[key])
+    assert snapshot({"model": "m", key: value}, {key: other})[key] == value
+    if key not in ("store", "previous_response_id"):
+        assert snapshot({"model": "m", key: None}, {key: value})[key] == value
+    else:
+        assert snapshot({"model": "m"}, {key: value})[key] == DEFAULTS[key]
+    assert snapshot({"model": "m", key: None}, {key: None})[key] == DEFAULTS[key]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("id", "r9"),
+        ("object", "x"),
+        ("status", "completed"),
+        ("output", [1]),
+        ("usage", {"input_tokens": 1}),
+        ("error", {"message": "x"}),
+        ("background", True),
+        ("conversation", {"id": "conv"}),
+        ("completed_at", 5),
+        ("timings", {}),
+    ],
+)
+def test_what_is_ours_alone_is_never_the_backends(key: str, value: Any) -> None:
+    assert snapshot({"model": "m"}, {key: value}) == snapshot({"model": "m"})
+
+
+@pytest.mark.parametrize("created_at", [1, 1.5, 0])
+def test_created_at_stays_as_it_was_sent(created_at: float) -> None:
+    made = snapshot({"model": "m"}, {"created_at": created_at})["created_at"]
+    assert (made, type(made)) == (created_at, type(created_at))
+
+
+@pytest.mark.parametrize("created_at", [None, True, "2026", []])
+def test_a_created_at_that_is_none_is_ours(created_at: Any) -> None:
+    assert snapshot({"model": "m"}, {"created_at": created_at})["created_at"] == NOW
+
+
+def test_what_was_settled_never_changes_and_what_is_new_is_added() -> None:
+    changed = {"model": "n", "created_at": 9, "temperature": 0.1, "x": 1, "y": 2}
+    played = play([created(model="b", created_at=5, x=0), completed(**changed)], {})
+    first, _, last = (event["response"] for event in played.events)
+    assert (first["model"], first["created_at"], first["x"]) == ("b", 5, 0)
+    same = ("model", "created_at", "temperature", "x")
+    assert [last[key] for key in same] == [first[key] for key in same]
+    assert "y" not in first
+    assert last["y"] == 2
+    assert last["completed_at"] == NOW
+
+
+def test_text_and_tools_have_what_the_official_types_ask_for() -> None:
+    tools = [{"type": "function", "name": "f"}, {"type": "web_search"}]
+    made = snapshot({"model": "m", "text": {"verbosity": "low"}, "tools": tools})
+    assert made["text"] == {"verbosity": "low", "format": {"type": "text"}}
+    assert made["tools"][0] == {"type": "function", "name": "f", "parameters": None, "strict": None}
+    Response.model_validate(made, strict=True)
+    schema = {"format": {"type": "json_object"}}
+    assert snapshot({"model": "m", "text": schema})["text"] == schema
+    assert snapshot({"model": "m", "text": {}})["text"] == {"format": {"type": "text"}}
+    assert snapshot({"model": "m"}, {"text": "x"})["text"] == "x"
+
+
+@pytest.mark.parametrize("tools", [5, "x", {"a": 1}, [5]])
+def test_tools_that_are_none_break_nothing(tools: Any) -> None:
+    assert isinstance(snapshot({"model": "m"}, {"tools": tools})["tools"], list)
+
+
+def test_a_conversation_is_an_object() -> None:
+    assert snapshot({"model": "m", "conversation": "conv_1"})["conversation"] == {"id": "conv_1"}
+    given = {"id": "conv_1"}
+    assert snapshot({"model": "m", "conversation": given})["conversation"] == given
+
+
+DETAILS: dict[str, Any] = {"input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0}}
+DETAILS["output_tokens_details"] = {"reasoning_tokens": 0}
+COUNTS: list[tuple[Any, Any]] = [
+    (None, None),
+    (5, None),
+    ({}, None),
+    ({"total_tokens": 9}, None),
+    ({"input_tokens": None, "output_tokens": True}, None),
+    ({"input_tokens": 3, "output_tokens": 4}, (3, 4, 7)),
+    ({"input_tokens": 3}, (3, 0, 3)),
+    ({"input_tokens": 3, "output_tokens": 4, "total_tokens": None}, (3, 4, 7)),
+    ({"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 8, "cost": 1}, (3, 4, 8)),
+    ({"input_tokens": 3, "output_tokens": 4, "input_tokens_details": None}, (3, 4, 7)),
+    ({"input_tokens": 3, "output_tokens": 4, "output_tokens_details": {"x": 1}}, (3, 4, 7)),
+]
+
+
+@pytest.mark.parametrize(("reported", "counts"), COUNTS)
+def test_usage(reported: Any, counts: tuple[int, int, int] | None) -> None:
+    made = usage(reported)
+    if counts is None:
+        assert made is None
+        assert play([created(), completed(usage=reported)]).terminal["usage"] is None
+    else:
+        read, written, total = counts
+        counted = {"input_tokens": read, "output_tokens": written, "total_tokens": total}
+        assert made == {**DETAILS, **counted}
+
+
+def test_usage_keeps_its_details() -> None:
+    into, out = {"cached_tokens": 2, "cache_write_tokens": 1}, {"reasoning_tokens": 3}
+    for one, two in (("input", "output"), ("prompt", "completion")):
+        told: dict[str, Any] = {f"{one}_tokens": 5, f"{two}_tokens": 4}
+        told |= {f"{one}_tokens_details": into, f"{two}_tokens_details": out}
+        made = usage(told)
+        assert made is not None
+        assert (made["input_tokens_details"], made["output_tokens_details"]) == (into, out)
