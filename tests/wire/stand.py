@@ -127,9 +127,9 @@ async def gone(*exchanges: Exchange, within: float = 1) -> None:
             await exchange.closed.wait()
 
 
-async def settled(stand: Stand) -> None:
+async def settled(stand: Stand, within: float = 2) -> None:
     """All connections end, each a moment after its upstreams."""
-    with anyio.fail_after(2):
+    with anyio.fail_after(within):
         while stand.server.server_state.connections:  # noqa: ASYNC110 - there is no event for it
             await anyio.sleep(0.005)
 
