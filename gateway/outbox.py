@@ -45,11 +45,25 @@ class Outbox:
         """Number an event and queue its frame, in one step: so the numbers are the wire's order."""
         number = stamp.number
         stamp.number = number + 1
-        self._queue(b"%b%b%d}" % (body, stamp.tail, number))
+        payload = b"%b%b%d}" % (body, stamp.tail, number)
+        size = len(payload)
+        if not self._frames:
+            self._soon(self.flush)
+        if 126 <= size < 65536:
+            self._frames.append(b"\x81\x7e%c%c%b" % (size >> 8, size & 255, payload))
+        else:
+            self._frames += (_header(size), payload)
+        self._size += size
+        if self._size > _MANY_BYTES:
+            self.flush()
 
     def error(self, fault: Fault, stream_id: str | None) -> None:
         """Queue an `error` event, also while its lane is busy."""
-        self._queue(error_event(fault, stream_id))
+        payload = error_event(fault, stream_id)
+        if not self._frames:
+            self._soon(self.flush)
+        self._frames += (_header(len(payload)), payload)
+        self._size += len(payload)
 
     def flush(self) -> None:
         """Hand all that is queued to the transport now, in one write."""
@@ -58,21 +72,6 @@ class Outbox:
             self._frames.clear()
             self._size = 0
             self._wire.write_frames(frames)
-
-    def _queue(self, payload: bytes) -> None:
-        """Frame a payload as one unmasked text frame (RFC 6455, 5.2)."""
-        size = len(payload)
-        if not self._frames:
-            self._soon(self.flush)
-        if 126 <= size < 65536:
-            self._frames.append(b"\x81\x7e%c%c%b" % (size >> 8, size & 255, payload))
-        elif size < 126:
-            self._frames.append(b"\x81%c%b" % (size, payload))
-        else:
-            self._frames += (b"\x81\x7f" + size.to_bytes(8, "big"), payload)
-        self._size += size
-        if self._size > _MANY_BYTES:
-            self.flush()
 
     def attach(self, stream: Stream) -> None:
         """Let the client's pace govern this stream."""
@@ -95,3 +94,12 @@ class Outbox:
         self._paused = False
         for stream in tuple(self._streams):
             stream.resume()
+
+
+def _header(size: int) -> bytes:
+    """The head of an unmasked text frame (RFC 6455, 5.2)."""
+    if size < 126:
+        return b"\x81%c" % size
+    if size < 65536:
+        return b"\x81\x7e" + size.to_bytes(2, "big")
+    return b"\x81\x7f" + size.to_bytes(8, "big")

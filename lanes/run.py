@@ -91,6 +91,8 @@ class Run:
     ) -> None:
         self.id = response_id
         self.state = State.STARTING
+        #: Whether the one terminal event was sent, or never will be.
+        self.over = False
         self.fault: UpstreamFault | None = None
         self._emit = emit
         self._request = request
@@ -101,14 +103,9 @@ class Run:
         encrypted = request.get("store") is False or "reasoning.encrypted_content" in include
         self._output = Output(emit, profile, mint, encrypted=encrypted)
 
-    @property
-    def over(self) -> bool:
-        """Whether the one terminal event was sent, or never will be."""
-        return self.state not in LIVE
-
     def receive(self, name: str | None, data: bytes) -> None:
         """Take one upstream event: its `event:` line, if any, and its data. Ignored once over."""
-        if self.state not in LIVE:
+        if self.over:
             return
         try:
             event = decode_lenient(data)
@@ -194,6 +191,7 @@ class Run:
             self.state = TRANSITIONS[self.state, step]
         except KeyError:
             raise IllegalTransition(f"run {self.state}: {step}") from None
+        self.over = self.state not in LIVE
 
     def _unreadable(self, data: bytes) -> None:
         if data.strip() == b"[DONE]":
