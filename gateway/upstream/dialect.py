@@ -45,17 +45,23 @@ class Dialect:
         }
         # A conversation is the backend's own state, and it must be let store what belongs to it.
         store = body.get("store", True) if body.get("conversation") is not None else False
-        return encode({**kept, "input": self._input(items), "stream": True, "store": store})
+        whole = self._input(body, items)
+        return encode({**kept, **whole, "stream": True, "store": store})
 
     def auth(self, key: str) -> dict[str, str]:
         """The header that shows the gateway's key."""
         return {self.auth_header: f"{self.auth_scheme}{key}"}
 
-    def _input(self, items: Sequence[bytes]) -> list[Any]:
+    def _input(self, body: Mapping[str, Any], items: Sequence[bytes]) -> dict[str, Any]:
+        given = body.get("input")
+        if len(items) == 1 and isinstance(given, str):
+            return {"input": given}  # nothing came before it, so it goes as the client sent it
+        if not items and "input" not in body:
+            return {}
         if self.replay is None:
-            return [Raw(item) for item in items]
+            return {"input": [Raw(item) for item in items]}
         replayed = (self.replay(decode(item)) for item in items)
-        return [item for item in replayed if item is not None]
+        return {"input": [item for item in replayed if item is not None]}
 
 
 def find(name: str) -> Dialect:
