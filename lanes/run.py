@@ -99,8 +99,9 @@ class Run:
         self._profile = profile
         self._clock = clock
         self._snapshots = Snapshots(response_id, request, int(clock()))
-        include = request.get("include") or ()
-        encrypted = request.get("store") is False or "reasoning.encrypted_content" in include
+        include = request.get("include")
+        asked = isinstance(include, list) and "reasoning.encrypted_content" in include
+        encrypted = asked or request.get("store") is False
         self._output = Output(emit, profile, mint, encrypted=encrypted)
 
     def receive(self, name: str | None, data: bytes) -> None:

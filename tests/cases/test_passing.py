@@ -48,6 +48,11 @@ async def test_known_and_unknown_keys_pass_untouched(value: Any) -> None:
     assert {type(body[key]) for key in fields} == {type(value)}
 
 
+@pytest.mark.parametrize("include", [5, None, {}, "x", ["x", 5]])
+async def test_an_include_of_any_type_is_the_backends_to_judge(include: Any) -> None:
+    assert json.loads(await _sent(_frame(store=True, include=include)))["include"] == include
+
+
 async def test_keys_that_look_like_ours_pass_where_they_are_not_the_envelope() -> None:
     nested = {"type": "x", "stream_id": "y", "generate": 1, "stream": 2, "store": 3, "event_id": 4}
     body = json.loads(await _sent(_frame(metadata={"stream_id": "m", "type": "t"}, x=nested)))
