@@ -123,6 +123,36 @@ async def test_a_call_cut_by_the_token_limit() -> None:
         assert exchange.input[2] == given
 
 
+async def test_its_error_in_mid_stream_is_bare() -> None:
+    body = tape("llamacpp_plain.sse")
+    cut = body.index(b"event: response.output_text.done")
+    error = b'data: {"error":{"code":500,"message":"slot lost","type":"server_error"}}\n\n'
+    async with llama() as on:
+        _, response = await on.turn("a", [body[:cut] + error])
+        assert response["error"] == {"code": "server_error", "message": "slot lost"}
+        (item,) = response["output"]
+        assert (item["status"], item["content"][0]["text"]) == (
+            "incomplete",
+            _text("llamacpp_plain.sse"),
+        )
+
+
+async def test_input_items_are_typed_and_what_it_does_not_know_is_left_out() -> None:
+    image = {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="}
+    content = [{"type": "input_text", "text": "look"}, image]
+    given: list[dict[str, Any]] = [
+        {"role": "system", "content": "be brief"},
+        {"role": "user", "content": content, "id": "msg_1", "x": 1},
+        {"type": "compaction", "id": "cmp_1", "encrypted_content": "E"},
+    ]
+    async with llama() as on:
+        exchange, _ = await _play(on, "llamacpp_plain.sse", input=given)
+        assert exchange.input == [
+            {"type": "message", "role": "system", "content": "be brief"},
+            {"type": "message", "role": "user", "content": content},
+        ]
+
+
 async def test_nulls_are_left_out() -> None:
     async with llama() as on:
         exchange, _ = await _play(on, "llamacpp_plain.sse", temperature=None, top_p=0, tools=None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import anyio
-import pytest
 
 from tests.cases.stand import answer, hung_up, stand
 from tests.fakes.events import completed, created, delta, message, opened
@@ -38,10 +37,10 @@ async def test_silence_in_mid_stream_fails_the_response() -> None:
 
 
 async def test_b50_comments_count_as_life_and_are_not_relayed() -> None:
-    async with stand(idle_timeout=0.3) as on:
+    async with stand(idle_timeout=0.5) as on:
         exchange = await on.asked("a")
         await exchange.send(created())
-        for _ in range(10):
+        for _ in range(12):
             await exchange.send(b": ping\n\n")
             await anyio.sleep(0.06)
         await answer(exchange, [completed("r1", [message("ok")])])
@@ -58,12 +57,11 @@ async def test_b73_a_long_silence_before_created_is_no_fault() -> None:
         assert (await on.client.ended("a"))["status"] == "completed"
 
 
-@pytest.mark.parametrize("lanes", [3])
-async def test_one_silent_lane_is_one_lanes_trouble(lanes: int) -> None:
-    async with stand(idle_timeout=0.4) as on:
+async def test_one_silent_lane_is_one_lanes_trouble() -> None:
+    async with stand(idle_timeout=0.6) as on:
         silent = await on.asked("silent")
         await silent.send(created())
-        busy = [await on.asked(f"l{n}") for n in range(lanes)]
+        busy = [await on.asked(f"l{n}") for n in range(3)]
         for exchange in busy:
             await exchange.send(created(), *opened())
         for _ in range(8):
