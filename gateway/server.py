@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from gateway.app import Gateway
-from gateway.socket import Socket
+from gateway.socket import CLOSE_TIMEOUT, Socket
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
+    from types import FrameType
 
     from gateway.settings import Settings
 
@@ -47,7 +48,7 @@ class Server(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                timeout_graceful_shutdown=5,
+                timeout_graceful_shutdown=round(CLOSE_TIMEOUT) + 2,
             )
         )
 
@@ -55,6 +56,14 @@ class Server(uvicorn.Server):
         """Drain, still answering upgrades with 503; then let uvicorn close what is left."""
         await self.gateway.drain(lambda: self.force_exit)
         await super().shutdown(sockets)
+        if self.force_exit:
+            # uvicorn leaves it out then, and logs that it was cancelled.
+            await self.lifespan.shutdown()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End in order on the first signal, at once on the second, whichever they are."""
+        self.force_exit = self.should_exit
+        super().handle_exit(sig, frame)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -38,11 +38,7 @@ class Stand:
 
     async def lane(self, client: Client, name: str | None = None, /, **extra: Any) -> Lane:
         """Start a response on this lane; it streams once this returns."""
-        await client.create(name, **extra)
-        exchange = await self.fake.next()
-        await exchange.send(created(), in_progress(), *opened())
-        await client.until("response.content_part.added", lane=name)
-        return Lane(client, name, exchange)
+        return await started(self.fake, client, name, **extra)
 
 
 @dataclass
@@ -71,6 +67,15 @@ class Lane:
         assert response["status"] == "completed"
         assert response["output"][0]["content"][0]["text"] == self.text
         return response
+
+
+async def started(fake: Upstream, client: Client, name: str | None, /, **extra: Any) -> Lane:
+    """A create goes through, and its answer begins."""
+    await client.create(name, **extra)
+    exchange = await fake.next()
+    await exchange.send(created(), in_progress(), *opened())
+    await client.until("response.content_part.added", lane=name)
+    return Lane(client, name, exchange)
 
 
 @asynccontextmanager
@@ -144,6 +149,13 @@ async def unread(stand: Stand, size: int) -> None:
 def sockets(stand: Stand) -> list[Socket]:
     """The gateway's end of each WebSocket."""
     return [one for one in stand.server.server_state.connections if isinstance(one, Socket)]
+
+
+def last_text(exchange: Exchange) -> str:
+    """What the last user message of a request says, as a string or in a part."""
+    content = exchange.input[-1]["content"]
+    said: str = content if isinstance(content, str) else content[0]["text"]
+    return said
 
 
 def shape(event: dict[str, Any]) -> tuple[str | None, int, str | None, str | None]:

@@ -1,0 +1,60 @@
+"""How signals end the process."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.fakes.client import connect
+from tests.wire.process import process
+from tests.wire.stand import gone, shape, started
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TERM, INT = signal.SIGTERM, signal.SIGINT
+
+
+@pytest.mark.parametrize("sig", [TERM, INT])
+async def test_nothing_to_wait_for(sig: signal.Signals, tmp_path: Path) -> None:
+    async with process(tmp_path) as own, connect(own.url) as client:
+        own.child.send_signal(sig)
+        assert await client.closed() == (1012, "service restart")
+        await own.ends(2)
+
+
+async def test_running_responses_finish_first(tmp_path: Path) -> None:
+    async with process(tmp_path, "--max-active", "1") as own, connect(own.url) as client:
+        lane = await started(own.fake, client, "a")
+        await client.create("b")
+        own.child.send_signal(TERM)
+        assert shape(await client.event())[3] == "b"
+        await lane.says("in time")
+        await lane.ends()
+        assert await client.closed() == (1012, "service restart")
+        await own.ends(2)
+
+
+async def test_over_the_timeout_they_fail(tmp_path: Path) -> None:
+    async with process(tmp_path, "--drain-timeout", "0.3") as own, connect(own.url) as client:
+        lane = await started(own.fake, client, "a")
+        own.child.send_signal(TERM)
+        assert (await client.ended("a"))["status"] == "failed"
+        assert await client.closed() == (1012, "service restart")
+        await gone(lane.exchange)
+        await own.ends(2)
+
+
+@pytest.mark.parametrize("second", [TERM, INT])
+async def test_a_second_signal_ends_at_once(second: signal.Signals, tmp_path: Path) -> None:
+    async with process(tmp_path) as own, connect(own.url) as client:
+        lane = await started(own.fake, client, "a")
+        await client.create("a")
+        own.child.send_signal(TERM)
+        assert shape(await client.event())[3] == "a"
+        own.child.send_signal(second)
+        await gone(lane.exchange, within=2)
+        assert (await client.closed())[0] == 1012
+        await own.ends(2)
