@@ -71,8 +71,8 @@ async def test_a_hundred_times_at_full_speed(way: str) -> None:
 async def test_nothing_follows_the_close_frame() -> None:
     """Also when much is unsent by then, and more comes from the upstreams."""
     async with standing(babble) as stand:
-        for _ in range(5):
-            async with raw(stand.port, receive_buffer=1 << 16) as client:
+        for _ in range(4):
+            async with raw(stand.port, receive_buffer=1 << 17) as client:
                 for lane in range(4):
                     await client.create(str(lane))
                 await unread(stand, 100_000)

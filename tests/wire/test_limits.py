@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.fakes.events import reply
-from tests.wire.stand import shape, talking
-
-if TYPE_CHECKING:
-    from tests.fakes.exchange import Exchange
+from tests.wire.stand import last_text, shape, talking
 
 BAD_NAMES: tuple[Any, ...] = (42, True, None, "", "a" * 257, "a b", "é", [], {}, "a/b", "a\n", 1.5)
-
-
-def text(exchange: Exchange) -> str:
-    """What the last user message of a request says."""
-    said: str = exchange.input[-1]["content"][0]["text"]
-    return said
 
 
 async def test_bad_stream_ids_count_for_nothing_and_the_33rd_is_refused() -> None:
@@ -70,7 +61,7 @@ async def test_one_lane_is_fifo_and_never_overlaps() -> None:
             await client.create("a", input=f"a{n}")
         await client.create("b", input="b0")
         first, other = await stand.fake.next(), await stand.fake.next()
-        assert (text(first), text(other)) == ("a0", "b0")
+        assert (last_text(first), last_text(other)) == ("a0", "b0")
         for n in range(4):
             assert len(stand.fake.exchanges) == n + 2
             await first.send(*reply(f"r{n}"))
@@ -79,7 +70,7 @@ async def test_one_lane_is_fifo_and_never_overlaps() -> None:
             assert response["output"][0]["content"][0]["text"] == f"r{n}"
             if n < 3:
                 first = await stand.fake.next()
-                assert text(first) == f"a{n + 1}"
+                assert last_text(first) == f"a{n + 1}"
         await other.send(*reply("done"))
         await client.ended("b")
 
@@ -98,7 +89,7 @@ async def test_a_slot_goes_to_the_lane_that_was_ready_first() -> None:
     async with talking(max_active=2) as (stand, client):
         for name in ("a", "b", "a", "c", "d", "c"):
             await client.create(name, input=name)
-        running = {text(e): e for e in [await stand.fake.next(), await stand.fake.next()]}
+        running = {last_text(e): e for e in [await stand.fake.next(), await stand.fake.next()]}
         assert set(running) == {"a", "b"}
         # c and d were ready before a's second create, whose lane was busy.
         for ends, starts in (("a", "c"), ("b", "d"), ("c", "a"), ("d", "c")):
@@ -108,7 +99,7 @@ async def test_a_slot_goes_to_the_lane_that_was_ready_first() -> None:
             await exchange.end()
             await client.ended(ends)
             begun = await stand.fake.next()
-            assert text(begun) == starts
+            assert last_text(begun) == starts
             running[starts] = begun
         for name, exchange in running.items():
             await exchange.send(*reply("ok"))
@@ -120,17 +111,17 @@ async def test_the_17th_waits_and_runs_once_any_response_ended_whatever_way() ->
         for n in range(18):
             await client.create(str(n), input=str(n))
         running = [await stand.fake.next() for _ in range(16)]
-        assert [text(exchange) for exchange in running] == [str(n) for n in range(16)]
+        assert [last_text(exchange) for exchange in running] == [str(n) for n in range(16)]
         await running[0].reply(400, {"error": {"message": "no", "code": "bad", "type": "x"}})
         assert (await client.error("0"))["status"] == 400
         running.append(await stand.fake.next())
         running[1].cut()
         assert (await client.error("1"))["status"] == 502
         running.append(await stand.fake.next())
-        assert [text(exchange) for exchange in running[16:]] == ["16", "17"]
+        assert [last_text(exchange) for exchange in running[16:]] == ["16", "17"]
         for exchange in running[2:]:
             await exchange.send(*reply("ok"))
-            await client.ended(text(exchange))
+            await client.ended(last_text(exchange))
 
 
 async def test_too_many_waiting() -> None:
@@ -146,7 +137,7 @@ async def test_too_many_waiting() -> None:
         await busy.ends()
         for wanted, lane in (("w2", "b"), ("w1", "a")):
             exchange = await stand.fake.next()
-            assert text(exchange) == wanted
+            assert last_text(exchange) == wanted
             await exchange.send(*reply("ok"))
             await exchange.end()
             await client.ended(lane)
@@ -162,7 +153,7 @@ async def test_too_many_bytes_waiting() -> None:
         await busy.ends()
         for size in (6_000, 1_000):
             exchange = await stand.fake.next()
-            assert len(text(exchange)) == size
+            assert len(last_text(exchange)) == size
             await exchange.send(*reply("ok"))
             await exchange.end()
             await client.ended("a")

@@ -1,0 +1,103 @@
+"""What clients that do not read cost, measured from outside (B38)."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from tests.fakes.client import connect
+from tests.fakes.events import closed, completed, created, data, delta, in_progress, message, opened
+from tests.wire.process import process
+from tests.wire.raw import PING, frame, raw
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.fakes.exchange import Exchange
+    from tests.wire.raw import Raw
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+MIB = 1 << 20
+#: For the allocator, the interpreter, and one read of each lane.
+SLACK = 16 * MIB
+LANES = 16
+
+
+async def short_or_endless(exchange: Exchange) -> None:
+    """Ends at once when asked by `short`, else goes on as long as it is read."""
+    await exchange.send(created(), in_progress(), *opened())
+    if exchange.body.get("user") == "short":
+        await exchange.send(delta("ok"), *closed("ok"), completed(output=[message("ok")]))
+        await exchange.end()
+        return
+    # Not one text: a response holds its own, whoever reads it.
+    while True:
+        await exchange.send(b": comment " + b"x" * 20_000 + b"\n\n", *endless())
+        await anyio.lowlevel.checkpoint()
+
+
+def endless() -> list[bytes]:
+    return [data({"type": "response.vendor.note", "note": "x" * 20_000})]
+
+
+async def test_a_reader_that_stops_costs_the_configured_bytes(tmp_path: Path) -> None:
+    async with (
+        process(tmp_path, "--send-buffer-bytes", "1MiB", script=short_or_endless) as own,
+        connect(own.url) as client,
+        raw(own.port, receive_buffer=1 << 17) as stuck,
+    ):
+        for lane in range(LANES):
+            await client.create(str(lane), user="short")
+            await client.ended(str(lane))
+        before = own.resident
+        for lane in range(LANES):
+            await stuck.create(str(lane))
+        await anyio.sleep(1.5)
+        most = own.peak - before
+        assert len(own.fake.exchanges) == 2 * LANES
+        assert most < MIB + SLACK, f"{most >> 20} MiB"
+        await client.create("a", user="short")
+        await client.ended("a")
+
+
+@pytest.mark.parametrize("what", ["garbage", "pings", "creates"])
+async def test_a_flood_without_reading_is_bounded(what: str, tmp_path: Path) -> None:
+    """Tiny frames that are all there at once weigh most."""
+    create = {"type": "response.create", "model": "m", "stream_id": "a", "generate": False}
+    floods = {"garbage": frame("x"), "pings": frame(b"", PING), "creates": frame(create)}
+    options = ("--send-buffer-bytes", "1MiB", "--max-queued-bytes", "1MiB")
+    async with (
+        process(tmp_path, *options) as own,
+        connect(own.url) as other,
+        raw(own.port, receive_buffer=1 << 17) as client,
+    ):
+        await other.send("x")
+        await other.error()
+        before = own.resident
+        own.child.send_signal(signal.SIGSTOP)
+        with anyio.move_on_after(0.5):
+            while await written(client, floods[what] * 1000):
+                pass
+        own.child.send_signal(signal.SIGCONT)
+        with anyio.move_on_after(0.5):
+            while await written(client, floods[what] * 1000):
+                pass
+        await other.send("x")
+        await other.error()
+        most = own.peak - before
+        assert most < 2 * MIB + SLACK, f"{most >> 20} MiB"
+
+
+async def written(client: Raw, data: bytes) -> bool:
+    """False once the gateway hung up."""
+    try:
+        await client.write(data)
+    except ConnectionError:
+        return False
+    return True
