@@ -12,6 +12,9 @@ import msgspec
 #: Compact JSON bytes; refuses NaN and infinities by never being handed one.
 encode = msgspec.json.Encoder().encode
 
+#: So few brackets nest nothing too deeply; and how much deeper a value may be when it is written.
+_SHALLOW = 400
+_HEADROOM = 100
 _decode = msgspec.json.Decoder().decode
 
 
@@ -22,15 +25,30 @@ def decode(data: bytes) -> Any:
     what this returns can be written again by `encode`.
     """
     try:
-        return _decode(data)
+        value = _decode(data)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    check_depth(value, data)
+    return value
+
+
+def check_depth(value: Any, data: bytes) -> None:
+    """Raise ValueError where `value`, read from `data`, is nested so deeply that, put into another
+    value, it could not be written again."""
+    if data.count(b"[") + data.count(b"{") > _SHALLOW:
+        for _ in range(_HEADROOM):
+            value = [value]
+        try:
+            encode(value)
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
 
 
 def decode_lenient(data: bytes) -> Any:
     """Read what a backend wrote, repairing what strict JSON refuses; raises ValueError if hopeless.
 
-    NaN becomes null, infinities the largest number there is, a lone surrogate U+FFFD.
+    NaN becomes null, infinities the largest number there is, a lone surrogate U+FFFD. Ask
+    `check_depth` before writing it again.
     """
     try:
         return _decode(data)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.codec import encode
 from lanes.entries import Entry
-from lanes.parts import CALL_KINDS, OUTPUT_TEXT, REASONING, SUMMARY, Part, kind_of
+from lanes.parts import CALL_KINDS, KINDS, OUTPUT_TEXT, REASONING, SUMMARY, Part, kind_of
 
 if TYPE_CHECKING:
     from lanes.parts import Emit, Kind
@@ -153,6 +153,13 @@ class Item:
             return bool((self.final or {}).get("encrypted_content"))
         return not self._cut
 
+    def missed(self, final: dict[str, Any]) -> bool:
+        """Whether the next item closed this one before any of the text in `final` was sent."""
+        if self.open or self.final is not None or self.call is not None:
+            return False
+        texts = _texts(final.get("content"), *KINDS) + _texts(final.get("summary"), *KINDS)
+        return any(texts) and not any(part.chunks for part in self.content + self.summary)
+
     @property
     def busy(self) -> bool:
         """Whether a call or a hosted tool is still at work: it must not be cut by the next item."""
@@ -185,7 +192,8 @@ class Item:
         for final in finals:
             kind = kind_of(final)
             if kind is None or kind.item_type != self.type:
-                self._others += [final] if isinstance(final, dict) else []
+                unknown = kind is None and isinstance(final, dict)
+                self._others += [final] if unknown and isinstance(final.get("type"), str) else []
                 continue
             if seen == len(line):
                 self.open_part(kind, emit, None, final)
@@ -218,7 +226,7 @@ class Item:
         """Whether the item is of no use to anybody, cut off as it was."""
         if self.type == "message":
             said = self._others or any(part.chunks for part in self.content)
-            return item["status"] == "incomplete" and not said
+            return not said and (self.final is None or item["status"] == "incomplete")
         if self.call is not None:
             return bool(item["status"] == "incomplete")
         return self.type != "reasoning" and self.final is None and status != "completed"
@@ -253,12 +261,9 @@ class Item:
 
 
 def _texts(parts: object, *kinds: Kind) -> list[Any]:
-    names = {kind.name for kind in kinds}
-    if not isinstance(parts, list):
-        return []
-    return [
-        part.get("text") for part in parts if isinstance(part, dict) and part.get("type") in names
-    ]
+    listed = parts if isinstance(parts, list) else ()
+    told = [(part, kind_of(part)) for part in listed]
+    return [part.get(kind.text_key) for part, kind in told if kind is not None and kind in kinds]
 
 
 def _clean(item: dict[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class Roster:
         self._reserved.update(_names(known))
 
     def bound(self, event: dict[str, Any], item_type: str | None) -> Item | None:
-        """By known name; by place and type; the open item of that type; the last one of it."""
+        """By known name; by place and type; the open item of that type; without names the last."""
         source = event.get("item_id")
         name = source if isinstance(source, str) and source else None
         named = self._by_name.get(name) if name else None
@@ -48,8 +48,8 @@ class Roster:
             return None
         index = integer(event.get("output_index"))
         found = self._placed(index, item_type)
-        if found is None and index is None:
-            found = self._last(item_type, goes_on=event["type"].endswith(".delta"))
+        if found is None and index is None and name is None:
+            found = self._last(item_type, late=event["type"].endswith(".done"))
         if found is not None and name is not None:
             self._by_name[name] = found
         return found
@@ -62,12 +62,10 @@ class Roster:
         # In another place is another item, though nobody announced it.
         return next((item for item in same if item.open and not item.elsewhere(index)), None)
 
-    def _last(self, item_type: str | None, *, goes_on: bool) -> Item | None:
-        """The last item of that type; if the event `goes_on`, only one that had no end yet."""
+    def _last(self, item_type: str | None, *, late: bool) -> Item | None:
+        """The last item of that type; if it had its end, only for what may come `late`."""
         same = [item for item in self.items if item_type in (None, item.type)]
-        if not same or (goes_on and same[-1].final is not None):
-            return None
-        return same[-1]
+        return same[-1] if same and (late or same[-1].final is None) else None
 
     def known(self, item: dict[str, Any]) -> Item | None:
         """The item that goes by a name of this one."""
@@ -78,11 +76,16 @@ class Roster:
         return None
 
     def find(self, final: dict[str, Any], index: int | None) -> Item | None:
-        """The item that `final` is the end of: by name, by place, or the one without an end."""
+        """The item that `final` is the end of: by name, by place, or the one without an end.
+
+        None if there is none, or if that one was closed before any of its text was told.
+        """
         found = self.known(final)
-        if found is not None or not self._reserved.isdisjoint(_names(final)):
-            return found
-        same = [item for item in self.items if item.type == final["type"]]
+        if found is not None:
+            return None if found.missed(final) else found
+        if not self._reserved.isdisjoint(_names(final)):
+            return None
+        same = [i for i in self.items if i.type == final["type"] and not i.missed(final)]
         told_twice = next((item for item in same if item.final == final), None)
         if told_twice is not None:
             return told_twice
@@ -103,10 +106,10 @@ class Roster:
         for final, named in pairs:
             item = named
             if item is None:
-                rest = (i for i in self.items if i.type == final["type"] and id(i) not in taken)
-                item = next(rest, None)
+                same = (i for i in self.items if i.type == final["type"] and not i.missed(final))
+                item = next((i for i in same if id(i) not in taken), None)
                 taken.add(id(item))
-            yield final, item
+            yield final, None if item is not None and item.missed(final) else item
 
 
 def integer(value: object) -> int | None:

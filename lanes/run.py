@@ -10,7 +10,7 @@ import logging
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from lanes.codec import decode_lenient, encode
+from lanes.codec import check_depth, decode_lenient, encode
 from lanes.errors import Fault, IllegalTransition, UpstreamFault
 from lanes.faults import reported, response_error
 from lanes.output import Output, relayed
@@ -128,6 +128,11 @@ class Run:
             if delta:
                 live.chunks.append(delta)
                 self._emit(live.head + encode(delta))
+            return
+        try:
+            check_depth(event, data)
+        except ValueError:
+            self._unreadable(data)
             return
         self._dispatch(name, event)
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanes.codec import decode, decode_lenient, encode
+from tests.machines.drive import feed
 
 FAR = sys.float_info.max
 DEEP = b"[" * 100_000
@@ -70,3 +71,31 @@ def test_whatever_bytes(data: bytes) -> None:
     except ValueError:
         return
     encode(value)
+
+
+DEPTHS = [*range(300, 900, 50), *range(900, 1000)]
+
+
+def test_whatever_depth_is_read_can_be_written_deeper() -> None:
+    for depth in DEPTHS:
+        data = b"[" * depth + b"]" * depth
+        try:
+            value = decode(data)
+        except ValueError:
+            assert depth > 800
+        else:
+            encode({"item": {"content": [value]}})
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        b'{"type":"response.zebra","k":%b}',
+        b'{"type":"response.created","response":{"k":%b}}',
+        b'{"type":"response.output_item.added","item":{"type":"zebra","k":%b}}',
+        b'{"type":"response.output_item.done","item":{"type":"message","content":[%b]}}',
+    ],
+)
+def test_a_run_survives_any_depth(shape: bytes) -> None:
+    for depth in DEPTHS:
+        assert feed([(None, shape % (b"[" * depth + b"]" * depth))]).run.over

@@ -204,3 +204,11 @@ def test_an_end_that_is_told_twice_without_names_counts_once() -> None:
 def test_another_end_in_the_same_place_is_another_item() -> None:
     two = [done(call("{}"), 0), done(call("[]", id="f2", call_id="c2"), 0)]
     assert texts(play([created(), *two, completed()])) == ["function_call {}", "function_call []"]
+
+
+def test_text_that_was_told_after_the_next_item_began_is_not_lost() -> None:
+    announced = [created(), added(message(), 0), done(call(), 1)]
+    for events in ([done(message("a"), 0), completed([])], [completed([message("a"), call()])]):
+        played = play([*announced, *events])
+        assert texts(played) == ["message ", "function_call {}", "message a"]
+        assert len(played.run.entries()) == 2
