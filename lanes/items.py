@@ -99,8 +99,6 @@ class Item:
 
     def part(self, kind: Kind, source_index: int | None) -> Part | None:
         """The part that an event of this kind is about, if there is one yet."""
-        if self.call is not None and kind is self.call.kind:
-            return self.call
         for part in reversed(self.summary if kind is SUMMARY else self.content):
             if part.kind is kind and (
                 source_index is None or part.source_index in (source_index, None)

@@ -30,8 +30,8 @@ class Kind:
     text_key: str
     delta: str
     done: str
-    added: str | None = None
-    part_done: str | None = None
+    added: str = ""
+    part_done: str = ""
     index_key: str | None = None
 
 
@@ -117,16 +117,15 @@ class Part:
         return "".join(self.chunks)
 
     def start(self, emit: Emit) -> None:
-        """Send the event that opens the part, if its kind has one."""
-        if self.kind.added is not None:
-            self._event(emit, self.kind.added, part=self.snapshot(""))
+        """Send the event that opens the part."""
+        self._event(emit, self.kind.added, part=self.snapshot(""))
 
     def delta(self, emit: Emit, event: dict[str, Any]) -> None:
         """Send a delta that is more than plain text: logprobs or keys of the backend's own."""
         self.chunks.append(event["delta"])
         logprobs = event.get("logprobs")
         if self.kind is OUTPUT_TEXT:
-            event["logprobs"] = logprobs if isinstance(logprobs, list) else []
+            event["logprobs"] = _objects(logprobs)
             self.logprobs += event["logprobs"]
         event.pop("obfuscation", None)
         emit(encode({**event, **self._place()})[:-1])
@@ -162,8 +161,7 @@ class Part:
         else:
             self.finish_text(emit)
         self.open = False
-        if self.kind.part_done is not None:
-            self._event(emit, self.kind.part_done, part=self.snapshot(self.text))
+        self._event(emit, self.kind.part_done, part=self.snapshot(self.text))
 
     def adopt(self, final: dict[str, Any]) -> None:
         """Take over what a final part knows beyond its text: annotations, logprobs, the rest."""
@@ -172,15 +170,13 @@ class Part:
         annotations = final.get("annotations")
         if isinstance(annotations, list) and annotations:
             self.extra["annotations"] = annotations
-        logprobs = final.get("logprobs")
-        if isinstance(logprobs, list) and logprobs:
-            self.logprobs = logprobs
+        self.logprobs = _objects(final.get("logprobs")) or self.logprobs
 
     def snapshot(self, text: str) -> dict[str, Any]:
         """The part as an object, holding `text`."""
         part: dict[str, Any] = {"type": self.kind.name, self.kind.text_key: text}
         if self.kind is OUTPUT_TEXT:
-            part |= {"annotations": [], "logprobs": [_logprob(one) for one in self.logprobs]}
+            part |= {"annotations": [], "logprobs": [_whole(one) for one in self.logprobs]}
         return {**part, **self.extra}
 
     def _place(self) -> dict[str, Any]:
@@ -193,12 +189,13 @@ class Part:
         emit(encode({"type": kind, **self._place(), **fields})[:-1])
 
 
-def _logprob(told: Any) -> Any:
-    """A finished part's logprobs have more in them than those of deltas."""
-    if not isinstance(told, dict):
-        return told
-    whole = {"bytes": list(str(told.get("token")).encode()), **told}
-    top = told.get("top_logprobs")
-    if isinstance(top, list):
-        whole["top_logprobs"] = [_logprob(one) for one in top]
+def _objects(value: object) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _whole(logprob: dict[str, Any]) -> dict[str, Any]:
+    """As a finished part has it: there is more in it than in those of deltas."""
+    whole = {"bytes": list(str(logprob.get("token")).encode()), **logprob}
+    if "top_logprobs" in whole:
+        whole["top_logprobs"] = [_whole(one) for one in _objects(whole["top_logprobs"])]
     return whole

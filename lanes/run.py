@@ -203,7 +203,7 @@ class Run:
         if data.strip() == b"[DONE]":
             self.end()
             return
-        log.warning("unreadable upstream event: %.200r", data)
+        log.warning("unreadable upstream event: %r", data[:200])
         self._broken("The upstream sent an event that is not JSON.")
 
     def _broken(self, message: str) -> None:

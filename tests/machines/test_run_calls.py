@@ -161,3 +161,11 @@ def test_a_custom_call_streams_its_input() -> None:
         played = play([created(), *events, completed([whole])])
         assert calls(played) == [("c1", "sh", "ls -l")]
         assert played.texts("custom_tool_call_input") == "ls -l"
+
+
+@pytest.mark.parametrize("name", [None, 5, ""])
+def test_a_call_that_is_never_named_passes_as_it_is(name: object) -> None:
+    played = play(
+        [created(), added(call(name=name)), args("{}"), done(call(name=name)), completed()]
+    )
+    assert calls(played) == [("c1", "", "{}")]

@@ -122,6 +122,9 @@ def test_logprobs_are_kept_for_the_end() -> None:
     assert played.of("output_text.done")[0]["logprobs"] == [one, two]
     whole = [one | {"bytes": [97]}, two | {"bytes": [98]}]
     assert played.output[0]["content"][0]["logprobs"] == whole
+    final = message(None, content=[TEXT | {"text": "a", "logprobs": [5, one]}])
+    played = play([created(), delta("a"), done(final), completed()])
+    assert played.output[0]["content"][0]["logprobs"] == whole[:1]
     over: Event = {"type": "response.output_text.done", "item_id": "m1", "logprobs": [one]}
     played = play([created(), delta("a"), over, completed()])
     assert played.of("output_text.done")[0]["logprobs"] == [one]

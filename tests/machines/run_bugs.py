@@ -1,0 +1,277 @@
+"""Bugs planted in a run and its parts."""
+
+from __future__ import annotations
+
+import inspect
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from lanes import output, run
+from lanes.codec import decode, encode
+from lanes.events import Stamp
+from lanes.items import Item
+from lanes.output import Output
+from lanes.parts import Part
+from lanes.response import Snapshots
+from lanes.roster import Roster
+from lanes.run import Run, State
+from tests.dialects import test_replay, test_tapes
+from tests.machines import (
+    test_run,
+    test_run_calls,
+    test_run_faults,
+    test_run_items,
+    test_run_parts,
+    test_run_passing,
+    test_run_tools,
+    test_snapshots,
+)
+from tests.machines.bugs import Bugs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_MODULES = (
+    test_run_items,
+    test_run_calls,
+    test_run_parts,
+    test_run_passing,
+    test_run_tools,
+    test_run_faults,
+    test_run,
+    test_snapshots,
+    test_replay,
+    test_tapes,
+)
+
+
+def run_examples() -> None:
+    """Every example of these modules that needs no fixture, up to the first that fails."""
+    for module in _MODULES:
+        for name, test in vars(module).items():
+            if name.startswith("test_") and callable(test):
+                for arguments in _cases(test):
+                    test(**arguments)
+
+
+def _cases(test: Callable[..., object]) -> Iterator[dict[str, Any]]:
+    """What pytest would call it with; nothing where it asks for a fixture."""
+    columns = []
+    for mark in getattr(test, "pytestmark", ()):
+        names, values = mark.args
+        if isinstance(names, str):
+            columns.append([{names: value} for value in values])
+        else:
+            columns.append([dict(zip(names, row, strict=True)) for row in values])
+    for row in product(*columns):
+        arguments = {name: value for column in row for name, value in column.items()}
+        if arguments.keys() == inspect.signature(test).parameters.keys():
+            yield arguments
+
+
+BUGS = Bugs(run_examples)
+
+
+@BUGS.plant(Stamp, "__post_init__")
+def number_zero_is_dropped(original: Any) -> Any:
+    def post_init(self: Stamp) -> None:
+        original(self)
+        self.number = 1
+
+    return post_init
+
+
+@BUGS.plant(Run, "_on_terminal")
+def a_second_terminal_is_relayed(original: Any) -> Any:
+    def on_terminal(self: Run, kind: str, event: Any) -> None:
+        original(self, kind, event)
+        self.state = State.STREAMING
+
+    return on_terminal
+
+
+@BUGS.plant(Run, "end")
+def a_cut_is_a_success(original: Any) -> Any:
+    return lambda self: self.complete_empty()
+
+
+@BUGS.plant(Run, "_verdict")
+def a_call_it_completed_is_believed(original: Any) -> Any:
+    def verdict(self: Run, kind: str, upstream: Any, counted: Any) -> Any:
+        return original(self, kind, {"error": upstream.get("error")}, counted)
+
+    return verdict
+
+
+@BUGS.plant(Run, "_verdict")
+def the_token_limit_is_not_seen(original: Any) -> Any:
+    return lambda self, kind, upstream, counted: original(self, kind, upstream, None)
+
+
+@BUGS.plant(Run, "entries")
+def dangling_reasoning_is_replayed(original: Any) -> Any:
+    return lambda self: [item.entry() for item in self._output.items]
+
+
+@BUGS.plant(run, "usage")
+def usage_is_invented(original: Any) -> Any:
+    return lambda told: original(told) or original({"input_tokens": 0})
+
+
+@BUGS.plant(run, "response_error")
+def error_codes_are_not_mapped(original: Any) -> Any:
+    return lambda fault: {**original(fault), "code": fault.code}
+
+
+@BUGS.plant(run, "decode_lenient")
+def a_lone_surrogate_ends_a_response(original: Any) -> Any:
+    return decode
+
+
+@BUGS.plant(output, "relayed")
+def private_keys_get_out(original: Any) -> Any:
+    return dict
+
+
+@BUGS.plant(Snapshots, "settle")
+def created_at_changes(original: Any) -> Any:
+    def settle(self: Snapshots, upstream: Any) -> None:
+        original(self, upstream)
+        self._created_at = upstream.get("created_at", self._created_at)
+
+    return settle
+
+
+@BUGS.plant(Item, "__init__")
+def the_backends_id_gets_out(original: Any) -> Any:
+    def init(self: Item, added: Any, index: int, item_id: str, call_id: str, **kept: Any) -> None:
+        original(self, added, index, added.get("id", item_id), call_id, **kept)
+
+    return init
+
+
+@BUGS.plant(Item, "__init__")
+def encrypted_content_is_taken_from_the_announcement(original: Any) -> Any:
+    def init(self: Item, added: Any, *rest: Any, **kept: Any) -> None:
+        original(self, added, *rest, **kept)
+        if added.get("encrypted_content"):
+            self._base["encrypted_content"] = added["encrypted_content"]
+
+    return init
+
+
+@BUGS.plant(Item, "_compose")
+def a_call_id_is_rewritten(original: Any) -> Any:
+    def compose(self: Item, status: str) -> Any:
+        kept = {key: self.final[key] for key in ("call_id",) if self.final and key in self.final}
+        return original(self, status) | kept
+
+    return compose
+
+
+@BUGS.plant(Item, "_status")
+def a_cut_item_says_completed(original: Any) -> Any:
+    return lambda self, status: original(self, "completed")
+
+
+@BUGS.plant(Item, "replayable")
+def half_a_call_is_replayed(original: Any) -> Any:
+    def replayable(self: Item, *, plain_reasoning: bool) -> bool:
+        kept: bool = original(self, plain_reasoning=plain_reasoning)
+        return kept or self.call is not None
+
+    return replayable
+
+
+@BUGS.plant(Item, "replayable")
+def reasoning_in_the_clear_is_replayed(original: Any) -> Any:
+    return lambda self, *, plain_reasoning: original(self, plain_reasoning=True)
+
+
+@BUGS.plant(Item, "_agrees")
+def items_go_back_in_our_form(original: Any) -> Any:
+    return lambda self, final: False
+
+
+@BUGS.plant(Item, "_agrees")
+def items_go_back_with_what_nobody_saw(original: Any) -> Any:
+    return lambda self, final: True
+
+
+@BUGS.plant(Part, "finish_text")
+def the_final_text_replaces_the_deltas(original: Any) -> Any:
+    def finish_text(self: Part, emit: Any, final: Any = None) -> None:
+        if isinstance(final, str):
+            self.chunks = [final]
+        original(self, emit, final)
+
+    return finish_text
+
+
+@BUGS.plant(Part, "finish_text")
+def the_rest_of_the_text_is_lost(original: Any) -> Any:
+    return lambda self, emit, final=None: original(self, emit, None)
+
+
+@BUGS.plant(Output, "receive")
+def empty_deltas_are_sent(original: Any) -> Any:
+    def receive(self: Output, kind: str, event: Any) -> None:
+        original(self, kind, event)
+        if event.get("delta") == "":
+            self._emit(encode({"type": kind, "delta": ""})[:-1])
+
+    return receive
+
+
+@BUGS.plant(Output, "_target")
+def text_after_a_forced_end_is_lost(original: Any) -> Any:
+    def target(self: Output, event: Any, kind: Any) -> Any:
+        item = self._roster.bound(event, kind.item_type)
+        return item if item is not None and not item.open else original(self, event, kind)
+
+    return target
+
+
+@BUGS.plant(Output, "receive")
+def the_live_part_outlives_its_end(original: Any) -> Any:
+    def receive(self: Output, kind: str, event: Any) -> None:
+        live = self.live
+        original(self, kind, event)
+        self.live = self.live or live
+
+    return receive
+
+
+@BUGS.plant(Output, "_waits")
+def a_call_is_cut_by_the_next_item(original: Any) -> Any:
+    return lambda self: False
+
+
+@BUGS.plant(Output, "_gap")
+def places_are_not_waited_for(original: Any) -> Any:
+    return lambda self, index: False
+
+
+@BUGS.plant(Output, "_other")
+def unknown_events_are_dropped(original: Any) -> Any:
+    return lambda self, event: None
+
+
+@BUGS.plant(Output, "_annotate")
+def annotations_are_forgotten(original: Any) -> Any:
+    return lambda self, sent: True
+
+
+@BUGS.plant(Roster, "reserve")
+def parallel_calls_are_mixed_up(original: Any) -> Any:
+    return lambda self, known: None
+
+
+@BUGS.plant(Roster, "match")
+def the_terminal_doubles_the_items(original: Any) -> Any:
+    return lambda self, finals: [(final, None) for final in finals]
+
+
+@BUGS.plant(Roster, "known")
+def names_mean_nothing(original: Any) -> Any:
+    return lambda self, item: None

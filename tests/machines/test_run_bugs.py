@@ -1,0 +1,21 @@
+"""The examples are worth something: every bug planted in a run makes one of them fail."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.machines.run_bugs import BUGS
+
+if TYPE_CHECKING:
+    from tests.machines.bugs import Bug
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=[bug.name for bug in BUGS])
+def test_the_examples_catch(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = getattr(bug.owner, bug.attribute)
+    monkeypatch.setattr(bug.owner, bug.attribute, bug.mutate(original))
+    with pytest.raises((Exception, pytest.fail.Exception)) as caught:
+        bug.rules()
+    assert not isinstance(caught.value, TypeError), "the planted bug itself is broken"
