@@ -95,9 +95,13 @@ def serve() -> click.Command:
     """Make `multilane serve`, with an option for each setting."""
 
     def run(settings: Settings) -> None:
+        from gateway.children import ChildFailed
         from gateway.server import serve
 
-        serve(settings)
+        try:
+            serve(settings)
+        except ChildFailed as failed:
+            raise click.ClickException(str(failed)) from None
 
     return _with_settings("serve", run, without=())
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
+from gateway import children, logs
 from gateway.app import Gateway
 from gateway.socket import CLOSE_TIMEOUT, Socket
 
@@ -75,15 +76,11 @@ class Server(uvicorn.Server):
                 self._captured_signals.clear()
 
 
-def make_server(settings: Settings) -> Server:
-    """A server that is not yet running. Raises ValueError without an upstream."""
-    return Server(Gateway(settings))
-
-
 def serve(settings: Settings) -> None:
-    """Run the gateway until a signal; without an upstream, with the bundled one beside it."""
-    from gateway import children, logs
+    """Run the gateway until a signal; without an upstream, with the bundled one beside it.
 
+    Raises ChildFailed when the bundled one does not start.
+    """
     logs.configure(settings.log_level, settings.log_format)
     with contextlib.ExitStack() as stack:
         if settings.upstream is None:
@@ -92,13 +89,12 @@ def serve(settings: Settings) -> None:
             stack.callback(child.stop)
             upstream = child.ready("ready ", START_TIMEOUT)
             log.warning("no --upstream: the bundled rehearsal backend answers, not a model")
-            defaults = {"upstream": upstream, "dialect": "openai"}
-            settings = settings.model_copy(
-                update={**defaults, "model": settings.model or "rehearse"}
-            )
-        server = make_server(settings)
+            bundled = {"upstream": upstream, "dialect": "openai", "model": "rehearse"}
+            settings = settings.model_copy(update=bundled)
+        server = Server(Gateway(settings))
         log.info("ws://%s:%d/v1/responses -> %s", settings.host, settings.port, settings.upstream)
-        # What is loaded by now stays: the collector need not look at it again.
+        # What is loaded by now stays, and what a delta leaves behind holds no cycles (D13).
         gc.collect()
         gc.freeze()
+        gc.set_threshold(10_000, 10, 10)
         server.run()

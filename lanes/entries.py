@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
+from lanes.codec import encode
 from lanes.errors import ClientFault
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class Entry:
         """
         item_id = item.get("id")
         if data is None or item.get("type") in _ANSWERED_BY_ID:
-            data = msgspec.json.encode(item)
+            data = encode(item)
         return cls(
             data,
             item_id if isinstance(item_id, str) else None,

@@ -100,7 +100,7 @@ class Lineage:
             return None
         node = self.find(parent_id)
         if node is None:
-            raise parent_not_found(parent_id)
+            raise _parent_not_found(parent_id)
         return node
 
     @staticmethod
@@ -111,18 +111,11 @@ class Lineage:
             item for link in reversed(chain) for item in (*link.input_items, *link.output_items)
         ]
 
-    @staticmethod
-    def has_call(node: Node | None, call_id: str) -> bool:
-        """Whether a call of that `call_id` is anywhere in the chain."""
-        return any(("call_id", call_id) in link.calls for link in _chain(node))
-
-    def find_item(self, node: Node | None, item_id: str) -> bytes | None:
-        """The item of that id: of the chain, nearest first, else the latest on this connection."""
-        entry = self.find_items(node, {item_id}).get(item_id)
-        return None if entry is None else entry.data
-
     def find_items(self, node: Node | None, item_ids: Set[str]) -> dict[str, Entry]:
-        """The same for many ids in one walk; those that are nowhere are left out."""
+        """The items of those ids: of the chain, nearest first, else the latest on this connection.
+
+        Ids that are nowhere are left out.
+        """
         found: dict[str, Entry] = {}
         wanted = set(item_ids)
         for link in _chain(node):
@@ -208,7 +201,7 @@ class Lineage:
             node = node.parent
 
 
-def parent_not_found(parent_id: str) -> ClientFault:
+def _parent_not_found(parent_id: str) -> ClientFault:
     """The error of a `previous_response_id` that is nobody's here."""
     return ClientFault(
         f"Previous response with id '{parent_id}' not found.",

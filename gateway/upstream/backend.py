@@ -30,9 +30,8 @@ class Backend:
             max_event_bytes=settings.max_event_bytes,
             retries=settings.retries,
         )
-        self._headers = {"content-type": "application/json", "accept": "text/event-stream"}
-        if settings.upstream_key is not None:
-            self._headers |= dialect.auth(settings.upstream_key.get_secret_value())
+        key = settings.upstream_key
+        self._auth = {} if key is None else dialect.auth(key.get_secret_value())
 
     @property
     def profile(self) -> Profile:
@@ -44,7 +43,7 @@ class Backend:
     ) -> Stream:
         """Send one request and wait for the head of its answer. Raises UpstreamFault."""
         request = self._dialect.request(body, items)
-        return await self._client.post(self._dialect.path, request, {**headers, **self._headers})
+        return await self._client.post(self._dialect.path, request, {**headers, **self._auth})
 
     async def aclose(self) -> None:
         """Close all connections to the backend."""

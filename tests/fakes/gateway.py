@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from gateway.server import Server, make_server
+from gateway.app import Gateway
+from gateway.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -31,7 +32,7 @@ async def running(settings: Settings) -> AsyncIterator[str]:
 @asynccontextmanager
 async def serving(settings: Settings) -> AsyncIterator[tuple[Server, str]]:
     """The same, for tests that tell the server itself what to do."""
-    server = make_server(settings)
+    server = Server(Gateway(settings))
     server.main_loop = partial(_tick, server)  # type: ignore[method-assign]  # as often as tests end
     ended = anyio.Event()
 

@@ -101,8 +101,8 @@ def test_a_backends_own_form_is_replayed_and_found_by_the_clients_name_for_it() 
     entry = Entry.of(said("x", "msg_ours"), b'{"id":"theirs"}')
     node = lineage.keep("r1", "a", None, [], [entry])
     assert lineage.effective(node) == [b'{"id":"theirs"}']
-    assert lineage.find_item(node, "msg_ours") == b'{"id":"theirs"}'
-    assert lineage.find_item(node, "theirs") is None
+    assert lineage.find_items(node, {"msg_ours"})["msg_ours"].data == b'{"id":"theirs"}'
+    assert not lineage.find_items(node, {"theirs"})
 
 
 def test_b33_a_warm_up_is_a_parent_twice_and_from_other_lanes() -> None:
@@ -135,8 +135,8 @@ def test_a_chain_of_10_000_is_walked_counted_and_released() -> None:
         item = {"type": "function_call", "id": f"i{number}", "call_id": f"c{number}"}
         node = lineage.keep(f"r{number}", "a", node, [], [Entry.of(item)])
     assert len(lineage.effective(node)) == 10_000
-    assert lineage.has_call(node, "c0")
-    assert lineage.find_item(node, "i0") is not None
+    assert check_outputs([{"type": "function_call_output", "call_id": "c0"}], node, lineage)
+    assert lineage.find_items(node, {"i0"})
     assert lineage.find("r9998") is None
     assert lineage.bytes_held > 10_000 * NODE_BYTES
     lineage.evict_failed("a", "r9999")
