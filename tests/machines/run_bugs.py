@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lanes import output, run
 from lanes.codec import decode, encode
@@ -15,59 +13,8 @@ from lanes.parts import Part
 from lanes.response import Snapshots
 from lanes.roster import Roster
 from lanes.run import Run, State
-from tests.dialects import test_replay, test_tapes
-from tests.machines import (
-    test_run,
-    test_run_calls,
-    test_run_faults,
-    test_run_items,
-    test_run_parts,
-    test_run_passing,
-    test_run_tools,
-    test_snapshots,
-)
 from tests.machines.bugs import Bugs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-_MODULES = (
-    test_run_items,
-    test_run_calls,
-    test_run_parts,
-    test_run_passing,
-    test_run_tools,
-    test_run_faults,
-    test_run,
-    test_snapshots,
-    test_replay,
-    test_tapes,
-)
-
-
-def run_examples() -> None:
-    """Every example of these modules that needs no fixture, up to the first that fails."""
-    for module in _MODULES:
-        for name, test in vars(module).items():
-            if name.startswith("test_") and callable(test):
-                for arguments in _cases(test):
-                    test(**arguments)
-
-
-def _cases(test: Callable[..., object]) -> Iterator[dict[str, Any]]:
-    """What pytest would call it with; nothing where it asks for a fixture."""
-    columns = []
-    for mark in getattr(test, "pytestmark", ()):
-        names, values = mark.args
-        if isinstance(names, str):
-            columns.append([{names: value} for value in values])
-        else:
-            columns.append([dict(zip(names, row, strict=True)) for row in values])
-    for row in product(*columns):
-        arguments = {name: value for column in row for name, value in column.items()}
-        if arguments.keys() == inspect.signature(test).parameters.keys():
-            yield arguments
-
+from tests.machines.examples import run_examples
 
 BUGS = Bugs(run_examples)
 
