@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from lanes.errors import Fault, UpstreamFault
@@ -33,15 +34,15 @@ ERROR_CODES = frozenset(
     }
 )
 _OVERFLOW_CODES = ("context_length_exceeded", "exceed_context_size_error")
-_OVERFLOW_WORDS = ("context length", "max_model_len", "maximum context", "n_ctx", "context size")
+_OVERFLOW_WORDS = re.compile(
+    r"context (length|window|size)|maximum context|\bmax_model_len\b|\bn_ctx\b", re.IGNORECASE
+)
 
 
 def is_overflow(message: str, *codes: object) -> bool:
     """Whether an error says that the input is longer than the model's context."""
-    lowered = message.lower()
-    return any(code in _OVERFLOW_CODES for code in codes) or any(
-        words in lowered for words in _OVERFLOW_WORDS
-    )
+    known = any(code in _OVERFLOW_CODES for code in codes)
+    return known or _OVERFLOW_WORDS.search(message) is not None
 
 
 def reported(event: dict[str, Any]) -> UpstreamFault:

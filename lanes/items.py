@@ -156,7 +156,7 @@ class Item:
         if self.open or self.final is not None or self.call is not None:
             return False
         texts = _texts(final.get("content"), *KINDS) + _texts(final.get("summary"), *KINDS)
-        return any(texts) and not any(part.chunks for part in self.content + self.summary)
+        return any(texts) and not any(part.pieces for part in self.content + self.summary)
 
     @property
     def busy(self) -> bool:
@@ -223,7 +223,7 @@ class Item:
     def _is_cut(self, item: dict[str, Any], status: str) -> bool:
         """Whether the item is of no use to anybody, cut off as it was."""
         if self.type == "message":
-            said = self._others or any(part.chunks for part in self.content)
+            said = self._others or any(part.pieces for part in self.content)
             return not said and (self.final is None or item["status"] == "incomplete")
         if self.call is not None:
             return bool(item["status"] == "incomplete")

@@ -60,7 +60,7 @@ class Output:
         queue = deque([event])
         while queue:
             event = queue.popleft()
-            _HANDLERS.get(event["type"], Output._other)(self, event)
+            _BY_TYPE.get(event["type"], Output._other)(self, event)
             if self._freed:
                 self._freed = False
                 queue.extendleft(reversed(self._held))
@@ -159,7 +159,7 @@ class Output:
             return
         index = integer(event.get(kind.index_key or ""))
         part = item.part(kind, index)
-        if part is None or not part.open or (index is None and part.chunks):
+        if part is None or not part.open or (index is None and part.pieces):
             item.open_part(kind, self._emit, index, known)
 
     def _part_done(self, event: dict[str, Any]) -> None:
@@ -268,7 +268,7 @@ class Output:
         self._held.append(event)
 
 
-_HANDLERS: dict[str, Callable[[Output, dict[str, Any]], None]] = {
+_BY_TYPE: dict[str, Callable[[Output, dict[str, Any]], None]] = {
     "response.output_item.added": Output._added,
     "response.output_item.done": Output._done,
     "response.content_part.added": Output._part_added,

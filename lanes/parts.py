@@ -99,7 +99,7 @@ class Part:
     source_id: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
     trailer: dict[str, Any] = field(default_factory=dict)
-    chunks: list[str] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list)
     logprobs: list[Any] = field(default_factory=list)
     text_done: bool = False
     open: bool = True
@@ -114,7 +114,7 @@ class Part:
     @property
     def text(self) -> str:
         """All of the text sent so far."""
-        return "".join(self.chunks)
+        return "".join(self.pieces)
 
     def start(self, emit: Emit) -> None:
         """Send the event that opens the part."""
@@ -122,7 +122,7 @@ class Part:
 
     def delta(self, emit: Emit, event: dict[str, Any]) -> None:
         """Send a delta that is more than plain text: logprobs or keys of the backend's own."""
-        self.chunks.append(event["delta"])
+        self.pieces.append(event["delta"])
         logprobs = event.get("logprobs")
         if self.kind is OUTPUT_TEXT:
             event["logprobs"] = _objects(logprobs)
@@ -141,11 +141,11 @@ class Part:
         if isinstance(final, str) and final != text:
             if final.startswith(text):
                 rest = final[len(text) :]
-                self.chunks.append(rest)
+                self.pieces.append(rest)
                 emit(self.head + encode(rest))
                 text = final
             else:
-                log.warning("final %s contradicts its deltas; deltas kept", self.kind.name)
+                log.debug("final %s contradicts its deltas; deltas kept", self.kind.name)
         self.text_done = True
         if self.kind is OUTPUT_TEXT:
             self.trailer["logprobs"] = self.logprobs

@@ -126,7 +126,7 @@ class Run:
         ):
             # Nearly every event ends here: the same part goes on, and its text is all there is.
             if delta:
-                live.chunks.append(delta)
+                live.pieces.append(delta)
                 self._emit(live.head + encode(delta))
             return
         try:
@@ -186,8 +186,9 @@ class Run:
         that a cut left dangling (protocol.md 3).
         """
         plain = self._profile.replays_reasoning
-        items = [item for item in self._output.items if item.replayable(plain_reasoning=plain)]
-        if self.state is State.INCOMPLETE:
+        output = self._output.items
+        items = [item for item in output if item.replayable(plain_reasoning=plain)]
+        if self.state is State.INCOMPLETE or items[-1:] != output[-1:]:
             while items and items[-1].type == "reasoning":
                 items.pop()
         return [item.entry() for item in items]
