@@ -149,7 +149,7 @@ def items_go_back_with_what_nobody_saw(original: Any) -> Any:
 def the_final_text_replaces_the_deltas(original: Any) -> Any:
     def finish_text(self: Part, emit: Any, final: Any = None) -> None:
         if isinstance(final, str):
-            self.chunks = [final]
+            self.pieces = [final]
         original(self, emit, final)
 
     return finish_text

@@ -12,7 +12,17 @@ from lanes.errors import Fault, IllegalTransition, UpstreamFault
 from lanes.profile import Profile
 from lanes.run import LIVE, TRANSITIONS, Run, State, Step
 from tests.judge import judge
-from tests.machines.backend import added, args, call, completed, created, delta, ended, message
+from tests.machines.backend import (
+    added,
+    args,
+    call,
+    completed,
+    created,
+    delta,
+    ended,
+    message,
+    reasoning,
+)
 from tests.machines.drive import Event, Played, play, start
 
 if TYPE_CHECKING:
@@ -224,3 +234,11 @@ def test_a_call_that_was_cut_is_relayed_as_it_is() -> None:
         (item,) = played.output
         assert (item["arguments"], item["status"]) == ('{"city":"Par', "incomplete")
         assert played.run.entries() == []
+
+
+@pytest.mark.parametrize(("status", "kept"), [("incomplete", 0), ("completed", 2)])
+def test_reasoning_before_a_call_that_is_left_out_is_left_out_too(status: str, kept: int) -> None:
+    output = [reasoning("x"), call('{"city":"Par', status=status)]
+    played = play([created(), *map(_done, output), completed(output)])
+    assert (played.terminal["status"], len(played.output)) == ("completed", 2)
+    assert len(played.run.entries()) == kept

@@ -95,6 +95,7 @@ FINALS = [("ab", "ab", 1), ("abc", "abc", 2), ("xy", "ab", 1), (None, "ab", 1), 
 def test_deltas_are_the_truth_and_their_rest_is_one_more(
     final: Any, text: str, deltas: int, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("DEBUG", "multilane.run")
     ends: list[Event] = [
         {"type": "response.output_text.done", "item_id": "m1", "text": final},
         closed({"type": "output_text", "text": final}),
