@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("multilane")
 
+#: All that HTTP knows: none of them is a WebSocket.
+METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 #: Seconds after which a client turned away for want of room may try again.
 RETRY_AFTER = "5"
 
@@ -45,7 +47,7 @@ class Gateway:
             routes=[
                 WebSocketRoute("/v1/responses", _Endpoint(self)),
                 WebSocketRoute("/{path:path}", _nowhere),
-                Route("/v1/responses", _upgrade_required, methods=["GET", "POST"]),
+                Route("/v1/responses", _upgrade_required, methods=METHODS),
                 Route("/health", self._health),
             ],
             exception_handlers={404: _not_found, 405: _not_found},

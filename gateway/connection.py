@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from gateway.socket import Socket
     from lanes.ports import Upstream
 
+#: What the socket's queue says when the connection has lived long enough.
+EXPIRED = "multilane.expired"
 #: Seconds for the tasks of stopped responses to say so.
 STOP_TIMEOUT = 1.0
 
@@ -60,12 +62,17 @@ class Connection:
             self._outbox.pause,
             self._outbox.resume,
         )
-        age = asyncio.get_running_loop().call_later(settings.max_age, self._expire)
+        # A timer costs an idle connection less than a task; it speaks through the socket's queue,
+        # because nothing may be started from outside of a task.
+        age = asyncio.get_running_loop().call_later(settings.max_age, self._socket.notify, EXPIRED)
         try:
             async with anyio.create_task_group() as self._tasks:
                 # This task does nothing but receive: reading never waits for lanes or upstreams.
-                while (message := await receive())["type"] == "websocket.receive":
-                    self._on_frame(message["bytes"])
+                while (message := await receive())["type"] != "websocket.disconnect":
+                    if message["type"] == EXPIRED:
+                        self._expire()
+                    else:
+                        self._on_frame(message["bytes"])
                 self._tasks.cancel_scope.cancel()
         finally:
             age.cancel()

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 _STREAM_ID = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 #: Never part of what goes upstream: the envelope, and `stream`, which is implicit here.
 _ENVELOPE = frozenset({"type", "stream_id", "generate", "event_id", "stream"})
+#: What the decoder's words mean to someone who wrote the frame.
+_REASONS = {
+    "Input data was truncated": "it ends too early, or holds half of a surrogate pair",
+    "Number out of range": "a number is out of range",
+    "Integer value out of range": "a number is out of range",
+    "Invalid UTF-8 encoded string": "a string is not UTF-8",
+}
 _MAX_PAIRS, _MAX_KEY, _MAX_VALUE = 16, 64, 512
 
 
@@ -36,8 +43,7 @@ def read(data: bytes, default_model: str | None = None) -> Create | Steer | Refu
     try:
         frame = decode(data)
     except ValueError as error:
-        reason = str(error).removeprefix("JSON is malformed: ")
-        return Refusal(_fault(f"The frame is not valid JSON: {reason}.", code="invalid_json"))
+        return Refusal(_fault(f"The frame is not valid JSON: {_reason(error)}.", "invalid_json"))
     if not isinstance(frame, dict):
         return Refusal(_fault("The frame must be a JSON object.", code="invalid_request_error"))
     kind = frame.get("type")
@@ -46,6 +52,11 @@ def read(data: bytes, default_model: str | None = None) -> Create | Steer | Refu
     if kind != "response.create":
         return Refusal(_unknown(kind), _lane(frame))
     return _create(frame, len(data), default_model)
+
+
+def _reason(error: ValueError) -> str:
+    reason = str(error).removeprefix("JSON is malformed: ")
+    return _REASONS.get(reason.partition(" - at")[0], reason)
 
 
 def _create(frame: dict[str, Any], size: int, default_model: str | None) -> Create | Refusal:

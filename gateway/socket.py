@@ -222,6 +222,11 @@ class Socket(WebSocketsSansIOProtocol):
         if not self.close_sent:
             self.queue.put_nowait({"type": "websocket.receive", "bytes": data})
 
+    def notify(self, kind: str) -> None:
+        """Queue a message of our own, for whoever receives."""
+        message: Any = {"type": kind}
+        self.queue.put_nowait(message)
+
     async def run_asgi(self) -> None:
         """Run the application, with this socket in its scope."""
         extensions: dict[str, Any] = {**(self.scope["extensions"] or {}), EXTENSION: self}
@@ -242,8 +247,12 @@ class Socket(WebSocketsSansIOProtocol):
         super().send_keepalive_ping()
 
     def keepalive_timeout(self) -> None:
-        """No pong came in time. A peer is alive all the same while bytes flow either way."""
-        if self._received_at > self.ping_sent_at or self._drained() > self._drained_at_ping:
+        """No pong came in time. A peer is alive all the same while bytes flow either way.
+
+        One that reads nothing cannot see the ping: `stall_timeout` is what it has.
+        """
+        flows = self._received_at > self.ping_sent_at or self._drained() > self._drained_at_ping
+        if flows or self._stall is not None:
             self.pong_timer = None
             self.pending_ping_payload = None
             self.schedule_ping()

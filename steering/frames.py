@@ -21,6 +21,6 @@ def failed(steer: Steer, code: str, message: str) -> dict[str, Any]:
         "error": {"type": "invalid_request_error", "code": code, "message": message},
         "steer": {
             "previous_response_id": target if isinstance(target, str) else "",
-            "input": steer.frame.get("input"),
+            "input": steer.frame.get("input") or "",
         },
     }

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import anyio
 import pytest
 
 from tests.fakes.client import connect
 from tests.fakes.events import created
-from tests.wire.stand import gone, shape, standing, talking
+from tests.wire.process import process
+from tests.wire.stand import gone, shape, standing, started, talking
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LIMIT = "websocket_connection_limit_reached"
 
@@ -19,6 +25,16 @@ async def test_an_idle_connection_gets_the_error_and_a_clean_close() -> None:
         assert event["error"]["type"] == "invalid_request_error"
         assert await client.closed() == (1000, "age limit")
         assert len(client.transcript) == 1
+
+
+async def test_it_ends_in_a_process_of_its_own(tmp_path: Path) -> None:
+    """Not only where the test's own task has set the event loop's context up."""
+    options = ("--max-age", "0.3", "--age-grace", "0.2")
+    async with process(tmp_path, *options) as own, connect(own.url) as client:
+        await started(own.fake, client, "a")
+        assert (await client.ended("a"))["status"] == "failed"
+        assert shape(await client.event()) == (LIMIT, 400, None, None)
+        assert await client.closed() == (1000, "age limit")
 
 
 async def test_running_responses_finish_within_the_grace_and_nothing_starts() -> None:

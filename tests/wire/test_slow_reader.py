@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.lowlevel
+import pytest
 
 from tests.fakes.client import connect
 from tests.fakes.events import closed, completed, created, delta, in_progress, message, opened
@@ -98,9 +99,12 @@ async def babble(exchange: Exchange) -> None:
         await anyio.lowlevel.checkpoint()
 
 
-async def test_no_progress_closes_with_1013() -> None:
+@pytest.mark.parametrize("pings", [20.0, 0.05])
+async def test_no_progress_closes_with_1013(pings: float) -> None:
+    """Also where pings are quicker: who reads nothing cannot see them."""
+    limits = {"send_buffer_bytes": BOUND, "stall_timeout": 0.3}
     async with (
-        standing(long(500), send_buffer_bytes=BOUND, stall_timeout=0.3) as stand,
+        standing(long(500), **limits, ping_interval=pings, ping_timeout=pings) as stand,
         raw(stand.port, receive_buffer=1 << 17) as client,
     ):
         await client.create("a")
