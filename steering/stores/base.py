@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class StoreUnavailable(Exception):
-    """The store did not answer in time or refused; what was asked may have been done all the same."""
+    """The store refused or did not answer in time; what was asked may be done all the same."""
 
 
 @dataclass(frozen=True, slots=True)
