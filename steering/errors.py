@@ -15,6 +15,7 @@ class Code(StrEnum):
     COMPLETED = "response_already_completed"
     NOT_ACTIVE = "response_not_active"
     SUCCESSOR_FAILED = "successor_creation_failed"
+    UNAVAILABLE = "steering_unavailable"
 
 
 class SteerFault(Exception):
@@ -24,3 +25,7 @@ class SteerFault(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
+
+
+class IllegalStep(AssertionError):
+    """The ledger was asked for a step its table does not have: our fault, never the client's."""
