@@ -1,26 +1,117 @@
-"""`response.steer` as a frame, and the event that gives its input back (protocol.md 5)."""
+"""`response.steer` and the three events that answer it (protocol.md 5)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from steering.errors import Code, SteerFault
+
+if TYPE_CHECKING:
+    from collections.abc import Set
+
+    from steering.ledger import Submission
+
+_FRAME_KEYS = frozenset({"type", "previous_response_id", "input"})
+_MESSAGE_KEYS = frozenset({"type", "role", "content"})
+_PARTS = frozenset({"input_text", "input_image", "input_file"})
 
 
 @dataclass(frozen=True, slots=True)
 class Steer:
-    """A `response.steer` as it came: nothing of it is trusted before it is checked."""
+    """A `response.steer` frame as it came, and its length in bytes. Not yet checked."""
 
     frame: dict[str, Any]
+    size: int = 0
+
+    @property
+    def target(self) -> str | None:
+        """The response it is for; None where it names none."""
+        target = self.frame.get("previous_response_id")
+        return target if isinstance(target, str) and target else None
+
+    def messages(self) -> list[dict[str, Any]]:
+        """Its input as typed user messages, in order. Raises SteerFault (`invalid_input`)."""
+        extra = self.frame.keys() - _FRAME_KEYS
+        if extra:
+            raise _invalid(
+                f"response.steer takes no {_names(extra)}; allowed: input, previous_response_id."
+            )
+        if self.target is None:
+            raise _invalid("previous_response_id must be the id of a response, a string.")
+        value = self.frame.get("input")
+        if isinstance(value, str) and value:
+            return [_message([{"type": "input_text", "text": value}])]
+        if not isinstance(value, list) or not value:
+            raise _invalid(
+                "input must be a non-empty string or a non-empty array of user messages."
+            )
+        return [_checked(index, message) for index, message in enumerate(value)]
 
 
-def failed(steer: Steer, code: str, message: str) -> dict[str, Any]:
-    """`response.steer.failed` before an id was given, without number and lane: input returned."""
-    target = steer.frame.get("previous_response_id")
+def _checked(index: int, message: object) -> dict[str, Any]:
+    where = f"input[{index}]"
+    if not isinstance(message, dict):
+        raise _invalid(f"{where} must be a user message, an object.")
+    if message.get("type", "message") != "message" or message.get("role") != "user":
+        raise _invalid(f"{where} must be a message of role user; nothing else can steer.")
+    extra = message.keys() - _MESSAGE_KEYS
+    if extra:
+        raise _invalid(f"{where} has {_names(extra)}; allowed: type, role, content.")
+    content = message.get("content")
+    if isinstance(content, list) and content:
+        for position, part in enumerate(content):
+            _check_part(f"{where}.content[{position}]", part)
+    elif not isinstance(content, str) or not content:
+        raise _invalid(f"{where}.content must be a non-empty string or array of parts.")
+    return _message(content)
+
+
+def _check_part(where: str, part: object) -> None:
+    kind = part.get("type") if isinstance(part, dict) else None
+    if not isinstance(kind, str) or kind not in _PARTS:
+        raise _invalid(f"{where} must be an input_text, input_image or input_file part.")
+    if isinstance(part, dict) and kind == "input_text" and not isinstance(part.get("text"), str):
+        raise _invalid(f"{where}.text must be a string.")
+
+
+def _message(content: object) -> dict[str, Any]:
+    return {"type": "message", "role": "user", "content": content}
+
+
+def _names(keys: Set[str]) -> str:
+    return ", ".join(repr(key[:64]) for key in sorted(keys))
+
+
+def _invalid(message: str) -> SteerFault:
+    return SteerFault(Code.INVALID_INPUT, message)
+
+
+def accepted(submission: Submission) -> dict[str, Any]:
+    """`response.steer.accepted`: the gateway owns the input."""
+    return {"type": "response.steer.accepted", "steer": _name(submission)}
+
+
+def pending(submission: Submission, required: list[dict[str, Any]]) -> dict[str, Any]:
+    """`response.steer.pending`: the input waits for the client's tool outputs."""
     return {
-        "type": "response.steer.failed",
-        "error": {"type": "invalid_request_error", "code": code, "message": message},
-        "steer": {
-            "previous_response_id": target if isinstance(target, str) else "",
-            "input": steer.frame.get("input") or "",
-        },
+        "type": "response.steer.pending",
+        "steer": _name(submission),
+        "reason": "waiting_for_required_input",
+        "required_input": required,
     }
+
+
+def failed(
+    fault: SteerFault, target: str | None, value: object, steer_id: str | None = None
+) -> dict[str, Any]:
+    """`response.steer.failed`, the very input returned; with an id if one was given."""
+    steer: dict[str, Any] = {"previous_response_id": target or "", "input": value}
+    if steer_id is not None:
+        steer["id"] = steer_id
+    error = {"type": "invalid_request_error", "code": str(fault.code), "message": fault.message}
+    return {"type": "response.steer.failed", "error": error, "steer": steer}
+
+
+def _name(submission: Submission) -> dict[str, str]:
+    return {"id": submission.id, "previous_response_id": submission.of.id}

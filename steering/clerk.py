@@ -1,0 +1,99 @@
+"""SHELL: writes submissions down for the whole process, in order and off every path."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import msgspec
+
+from steering.states import State
+from steering.stores.base import Record, StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from steering.stores.base import SteerStore
+
+log = logging.getLogger("multilane.steering")
+
+#: Seconds between tries to write while the store is away.
+_RETRY = 0.5
+#: Verdicts kept for a store that is away; beyond it the oldest are lost, and said to be.
+_BACKLOG = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    target: str
+    ids: list[str]
+    state: State
+    reason: str | None
+    successor: str | None
+
+
+class Clerk:
+    """Appends at once, settles behind: verdicts wait in memory until the store has them."""
+
+    def __init__(self, store: SteerStore, owner: str) -> None:
+        self._store = store
+        self._owner = owner
+        self._verdicts: deque[_Verdict] = deque()
+        self._wake = anyio.Event()
+        self._written = anyio.Event()
+
+    def record(self, steer_id: str, key_id: str, target: str, value: Any, now: float) -> Record:
+        """The record of a submission that is about to be accepted."""
+        data = msgspec.json.encode(value)
+        return Record(steer_id, key_id, target, data, self._owner, State.ACCEPTED, now, now)
+
+    async def append(self, record: Record) -> None:
+        """Write a submission down. Raises StoreUnavailable; it may be there all the same."""
+        await self._store.append(record)
+
+    def settle(
+        self,
+        target: str,
+        ids: Sequence[str],
+        state: State,
+        reason: str | None,
+        successor: str | None,
+    ) -> None:
+        """Note what became of submissions; written soon, and again until it is."""
+        if len(self._verdicts) >= _BACKLOG:
+            lost = self._verdicts.popleft()
+            log.error("the store is away for long: lost that %s is %s", lost.ids, lost.state)
+        self._verdicts.append(_Verdict(target, list(ids), state, reason, successor))
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Write verdicts for ever; to be run by one task."""
+        while True:
+            await self._wake.wait()
+            self._wake = anyio.Event()
+            while self._verdicts:
+                verdict = self._verdicts[0]
+                try:
+                    await self._store.settle(
+                        verdict.target,
+                        verdict.ids,
+                        verdict.state,
+                        reason=verdict.reason,
+                        successor=verdict.successor,
+                    )
+                except StoreUnavailable:
+                    await anyio.sleep(_RETRY)
+                    continue
+                if self._verdicts and self._verdicts[0] is verdict:
+                    self._verdicts.popleft()
+            self._written.set()
+
+    async def flush(self, timeout: float) -> None:
+        """Wait until all verdicts are written, `timeout` seconds at most."""
+        with anyio.move_on_after(timeout):
+            while self._verdicts:
+                self._written = anyio.Event()
+                await self._written.wait()

@@ -1,0 +1,184 @@
+"""MACHINE: every submission of one connection, from its arrival to its one verdict.
+
+Decides synchronously and knows no I/O (protocol.md 5). A response is a target from its
+`response.created` on; what becomes of its submissions follows from how it ends.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from steering.errors import Code, IllegalStep, SteerFault
+from steering.states import ENDS, TRANSITIONS, State, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Phase(StrEnum):
+    """Whether a response takes steers."""
+
+    ACTIVE = "active"
+    WAITING = "waiting"  # completed, and the client owes it tool outputs
+    COMPLETED = "completed"
+    CLOSED = "closed"  # failed, incomplete, steered, or its successor was asked for
+
+
+@dataclass(slots=True, eq=False)
+class Target:
+    """One response that can be steered, or could once.
+
+    `send` numbers an event as the response's own, `cut` asks the response to stop. `refusal` says
+    why its kind of response takes no steers at all; `waiting` are its submissions without a
+    verdict, in order; `required` the stubs of what the client owes it.
+    """
+
+    id: str
+    send: Callable[[dict[str, Any]], None] = field(repr=False)
+    cut: Callable[[], None] = field(repr=False)
+    refusal: str | None = None
+    phase: Phase = Phase.ACTIVE
+    required: list[dict[str, Any]] = field(default_factory=list)
+    waiting: list[Submission] = field(default_factory=list)
+
+    @property
+    def admitting(self) -> bool:
+        """Whether a submission's record is still being written."""
+        return any(one.state is State.ADMITTING for one in self.waiting)
+
+
+@dataclass(slots=True, eq=False)
+class Submission:
+    """One steer of the response `of`.
+
+    `input` is the client's own, `messages` the same as typed user messages, `size` the bytes of its
+    frame.
+    """
+
+    id: str
+    of: Target = field(repr=False)
+    input: Any = field(repr=False)
+    messages: list[dict[str, Any]] = field(repr=False)
+    size: int
+    state: State = State.ADMITTING
+
+
+class Ledger:
+    """The targets and submissions of one connection.
+
+    `max_waiting` submissions and `max_bytes` of frames may wait per response; `max_targets` ended
+    responses are remembered, so that a late steer learns why it is refused.
+    """
+
+    def __init__(
+        self, max_waiting: int = 32, max_bytes: int = 1 << 20, max_targets: int = 1024
+    ) -> None:
+        self._max_waiting = max_waiting
+        self._max_bytes = max_bytes
+        self._max_targets = max_targets
+        self._targets: OrderedDict[str, Target] = OrderedDict()
+
+    def find(self, response_id: str) -> Target | None:
+        """The target of that id, if it is of this connection and not long over."""
+        return self._targets.get(response_id)
+
+    def open(
+        self,
+        response_id: str,
+        send: Callable[[dict[str, Any]], None],
+        cut: Callable[[], None],
+        refusal: str | None = None,
+    ) -> Target:
+        """A response was created; see Target."""
+        target = Target(response_id, send, cut, refusal)
+        self._targets[response_id] = target
+        return target
+
+    def submit(
+        self, steer_id: str, target: Target, value: Any, messages: list[dict[str, Any]], size: int
+    ) -> Submission:
+        """Take a submission in; it is `admitting` until its record is written.
+
+        Raises SteerFault if the target takes no more.
+        """
+        self._check(target, size)
+        submission = Submission(steer_id, target, value, messages, size)
+        target.waiting.append(submission)
+        return submission
+
+    def accept(self, submission: Submission) -> None:
+        """Its record is written."""
+        self._step(submission, Step.ACCEPT)
+
+    def hold(self, target: Target) -> list[Submission]:
+        """The target waits for the client: what was accepted and not yet held is pending now."""
+        held = [one for one in target.waiting if one.state is State.ACCEPTED]
+        for submission in held:
+            self._step(submission, Step.HOLD)
+        return held
+
+    def end(self, target: Target, phase: Phase, required: list[dict[str, Any]]) -> None:
+        """The target's terminal event was sent; `required` are the outputs the client owes it."""
+        target.phase = phase
+        target.required = required
+        self._forget_old()
+
+    def bind(self, target: Target) -> list[Submission]:
+        """A request for its successor is made: all that wait go into it, and none comes after."""
+        target.phase = Phase.CLOSED
+        bound = [one for one in target.waiting if one.state in (State.ACCEPTED, State.PENDING)]
+        for submission in bound:
+            self._step(submission, Step.BIND)
+        return bound
+
+    def commit(self, submission: Submission) -> None:
+        """The successor's `response.created` was sent."""
+        self._step(submission, Step.COMMIT)
+
+    def fail(self, submission: Submission) -> None:
+        """It cannot be committed; its input goes back."""
+        self._step(submission, Step.FAIL)
+
+    def drop(self) -> list[Submission]:
+        """The connection ends: nobody hears a verdict any more. Returns what had none."""
+        dropped = [one for target in self._targets.values() for one in target.waiting]
+        for submission in dropped:
+            self._step(submission, Step.DROP)
+        return dropped
+
+    def _check(self, target: Target, size: int) -> None:
+        if target.refusal is not None:
+            raise SteerFault(Code.NOT_SUPPORTED, target.refusal)
+        if target.phase is Phase.COMPLETED:
+            message = f"Response '{target.id}' has completed; create a response that continues it."
+            raise SteerFault(Code.COMPLETED, message)
+        if target.phase is Phase.CLOSED:
+            message = f"Response '{target.id}' takes no more input; steer the one that follows it."
+            raise SteerFault(Code.NOT_ACTIVE, message)
+        taken = sum(one.size for one in target.waiting)
+        if len(target.waiting) >= self._max_waiting or taken + size > self._max_bytes:
+            raise SteerFault(
+                Code.TOO_MANY,
+                f"At most {self._max_waiting} submissions and {self._max_bytes} bytes may wait "
+                "for one response.",
+            )
+
+    def _step(self, submission: Submission, step: Step) -> None:
+        try:
+            submission.state = TRANSITIONS[submission.state, step]
+        except KeyError:
+            raise IllegalStep(f"a submission cannot {step} while {submission.state}") from None
+        if submission.state in ENDS:
+            submission.of.waiting.remove(submission)
+
+    def _forget_old(self) -> None:
+        """Drop the oldest targets that are over; one that still waits is kept whatever its age."""
+        for response_id in list(self._targets):
+            if len(self._targets) <= self._max_targets:
+                return
+            target = self._targets[response_id]
+            if target.phase in (Phase.COMPLETED, Phase.CLOSED) and not target.waiting:
+                del self._targets[response_id]

@@ -1,0 +1,46 @@
+"""What a response waits for: stubs of the outputs that only the client can give (protocol.md 5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+#: The type of a client-owned call -> the type of its output.
+_OUTPUTS = {
+    "function_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+    "computer_call": "computer_call_output",
+    "shell_call": "shell_call_output",
+    "apply_patch_call": "apply_patch_call_output",
+    "tool_search_call": "tool_search_output",
+}
+
+
+def is_owned(item: Mapping[str, Any]) -> bool:
+    """Whether a finished item is a call that the client must answer."""
+    return stub(item) is not None
+
+
+def stub(item: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The stub for one output item; None if nobody waits for it, or if it was cut off."""
+    kind = item.get("type")
+    if item.get("status") == "incomplete":
+        return None
+    if kind == "mcp_approval_request":
+        return {"type": "mcp_approval_response", "approval_request_id": item.get("id")}
+    output = _OUTPUTS.get(kind) if isinstance(kind, str) else None
+    if output is None or (kind == "tool_search_call" and item.get("execution") != "client"):
+        return None
+    found = {"type": output, "call_id": item.get("call_id")}
+    if kind == "function_call":
+        found["name"] = item.get("name")
+    elif kind == "tool_search_call":
+        found["execution"] = "client"
+    return found
+
+
+def required_input(output: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The stubs for a whole output, in its order."""
+    return [found for item in output if (found := stub(item)) is not None]
