@@ -42,6 +42,7 @@ class Gateway:
         self.draining = False
         self._gate = Gate(settings.api_keys, settings.allow_origin)
         self._backend = Backend(settings, dialect.find(settings.dialect))
+        self._clerk = Clerk(MemorySteers(), secrets.token_hex(8))
         self._connections: set[Connection] = set()
         self.app = Starlette(
             routes=[
@@ -70,7 +71,9 @@ class Gateway:
         connection = Connection(
             websocket.scope["extensions"][EXTENSION],
             self._backend,
+            self._clerk,
             self.settings,
+            admitted.key_id,
             upstream_headers(headers, authorization=self.settings.forward_authorization),
         )
         self._connections.add(connection)
@@ -109,10 +112,14 @@ class Gateway:
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
-        try:
-            yield
-        finally:
-            await self._backend.aclose()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._clerk.run)
+            try:
+                yield
+            finally:
+                await self._clerk.flush(FLUSH_TIMEOUT)
+                tasks.cancel_scope.cancel()
+                await self._backend.aclose()
 
 
 class _Endpoint:

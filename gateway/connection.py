@@ -16,7 +16,8 @@ from lanes.events import Stamp
 from lanes.frames import Create
 from lanes.lineage import Lineage
 from lanes.worker import Worker
-from steering.frames import Steer, failed
+from steering.desk import Desk
+from steering.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from gateway.settings import Settings
     from gateway.socket import Socket
     from lanes.ports import Upstream
+    from steering.clerk import Clerk
 
 #: What the socket's queue says when the connection has lived long enough.
 EXPIRED = "multilane.expired"
@@ -36,11 +38,17 @@ STOP_TIMEOUT = 1.0
 class Connection:
     """Everything that lives as long as one socket: its lanes, its history, its writer.
 
-    `headers` are the client's, as far as the upstream may see them.
+    `key_id` names the client's key, `headers` are the client's as far as the upstream may see them.
     """
 
     def __init__(
-        self, socket: Socket, upstream: Upstream, settings: Settings, headers: Mapping[str, str]
+        self,
+        socket: Socket,
+        upstream: Upstream,
+        clerk: Clerk,
+        settings: Settings,
+        key_id: str,
+        headers: Mapping[str, str],
     ) -> None:
         self._socket = socket
         self._settings = settings
@@ -48,7 +56,17 @@ class Connection:
         self._board = Board(
             settings.max_active, settings.max_named, settings.max_queued, settings.max_queued_bytes
         )
-        self._worker = Worker(upstream, Lineage(settings.cache_bytes), self._outbox, headers)
+        self._desk = Desk(
+            Ledger(settings.max_steers, settings.max_steer_bytes), clerk, key_id, self._reply
+        )
+        self._worker = Worker(
+            upstream,
+            Lineage(settings.cache_bytes),
+            self._outbox,
+            self._desk,
+            self._board.upcoming,
+            headers,
+        )
         self._ending: ClientFault | None = None
         self._idle: anyio.Event | None = None
         self._tasks: TaskGroup | None = None
@@ -76,6 +94,7 @@ class Connection:
                 self._tasks.cancel_scope.cancel()
         finally:
             age.cancel()
+            self._desk.close()
 
     def drain(self, timeout: float) -> None:
         """The gateway stops: start nothing more, let what runs finish for `timeout` seconds."""
@@ -127,8 +146,8 @@ class Connection:
             self._submit(frame)
         elif isinstance(frame, Refusal):
             self._outbox.error(frame.fault, frame.stream_id)
-        else:
-            self._refuse_steer(frame)
+        elif (submission := self._desk.receive(frame)) is not None:
+            self._spawn(self._desk.admit, submission)
 
     def _submit(self, create: Create) -> None:
         if self._ending is not None:
@@ -146,15 +165,19 @@ class Connection:
             self._spawn(self._carry, create)
 
     async def _carry(self, create: Create) -> None:
-        await self._worker.carry(create)
+        successor = await self._worker.carry(create)
+        while successor is not None:
+            if self._board.closed:
+                self._worker.forgo(successor, "this connection starts nothing more.")
+                break
+            self._board.succeed(create.stream_id, successor.create)
+            successor = await self._worker.carry(successor.create, successor.bound)
         self._start(self._board.finish(create.stream_id))
         if self._idle is not None and not self._board.active:
             self._idle.set()
 
-    def _refuse_steer(self, steer: Steer) -> None:
-        event = failed(
-            steer, "steering_not_supported", "This gateway does not steer responses yet."
-        )
+    def _reply(self, event: dict[str, Any]) -> None:
+        """Send an event that belongs to no response: its number is 0, it has no lane."""
         self._outbox.put(Stamp(None), encode(event)[:-1])
 
     def _spawn(self, function: Callable[..., Coroutine[Any, Any, None]], *args: object) -> None:

@@ -48,7 +48,7 @@ def read(data: bytes, default_model: str | None = None) -> Create | Steer | Refu
         return Refusal(_fault("The frame must be a JSON object.", code="invalid_request_error"))
     kind = frame.get("type")
     if kind == "response.steer":
-        return Steer(frame)
+        return Steer(frame, len(data))
     if kind != "response.create":
         return Refusal(_unknown(kind), _lane(frame))
     return _create(frame, len(data), default_model)

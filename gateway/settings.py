@@ -93,6 +93,12 @@ class Settings(BaseSettings):
         60.0, gt=0, description="Seconds a client may read nothing before it is closed."
     )
     cache_bytes: Size = Field(32 << 20, ge=0, description="Bytes of earlier turns per connection.")
+    steer_boundary: Literal["text", "item"] = Field(
+        "text", description="Where a steer may stop an answer: within a text, or after an item."
+    )
+    steerable: bool = Field(default=True, description="Let clients steer this backend's responses.")
+    max_steers: Count = Field(32, ge=1, description="Waiting steers per response.")
+    max_steer_bytes: Size = Field(1 << 20, ge=1024, description="Bytes of waiting steers.")
     connect_timeout: Seconds = Field(10.0, gt=0, description="Seconds to reach the backend.")
     first_byte_timeout: Seconds = Field(
         300.0, gt=0, description="Seconds until the backend starts to answer."

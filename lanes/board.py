@@ -111,6 +111,11 @@ class Board:
         """Whether `close` was called: then neither `submit` nor `succeed` may be."""
         return self._closed
 
+    def upcoming(self, stream_id: str | None) -> Create | None:
+        """The create that waits first on this lane."""
+        lane = self._lanes.get(stream_id)
+        return lane.queue[0][1] if lane is not None and lane.queue else None
+
     def submit(self, create: Create) -> list[Create]:
         """Take a create in; return what starts now: this create or nothing.
 

@@ -12,13 +12,14 @@ class Create:
 
     `body` holds what the client sent, key by key and value for value, without the envelope
     (`type`, `stream_id`, `generate`, `event_id`) and without `stream`. `size` is the length of the
-    frame in bytes.
+    frame in bytes. One that `follows` is no client's: the gateway made it to carry steers.
     """
 
     stream_id: str | None
     body: dict[str, Any]
     generate: bool = True
     size: int = 0
+    follows: bool = False
 
     @property
     def parent_id(self) -> str | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.codec import encode
 from lanes.entries import Entry
 from lanes.parts import CALL_KINDS, KINDS, OUTPUT_TEXT, REASONING, SUMMARY, Part, kind_of
+from steering.required import stub
 
 if TYPE_CHECKING:
     from lanes.parts import Emit, Kind
@@ -163,6 +164,16 @@ class Item:
         """Whether a call or a hosted tool is still at work: it must not be cut by the next item."""
         hosted = self.type not in ("message", "reasoning")
         return self.call is not None or (hosted and self._base.get("status") in _RUNNING)
+
+    @property
+    def cuttable(self) -> bool:
+        """Whether it may stop in the middle: plain text, and reasoning in the clear."""
+        plain = not self._base.get("encrypted_content")
+        return self.type == "message" or (self.type == "reasoning" and plain)
+
+    def owed(self) -> dict[str, Any] | None:
+        """The stub of the output that a finished call waits for, if only the client can give it."""
+        return None if self.open else stub(self._shown)
 
     def announced_by(self, added: dict[str, Any], index: int | None) -> bool:
         """Whether this came unannounced, and `added` is the announcement, come late."""

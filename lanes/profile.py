@@ -12,8 +12,12 @@ class Profile:
     ordered_indices    its `output_index` tells the order of items, so a gap is waited for
     counts_limit       it says `completed` at the token limit; `usage` tells the truth
     replays_reasoning  it takes its reasoning back without an encrypted form of it
+    cuts_text          a steer may stop it within a message; else the open item is finished first
+    steerable          it may be steered at all
     """
 
     ordered_indices: bool = False
     counts_limit: bool = False
     replays_reasoning: bool = True
+    cuts_text: bool = True
+    steerable: bool = True

@@ -27,13 +27,15 @@ log = logging.getLogger("multilane.run")
 
 
 class State(StrEnum):
-    """Where a run is. All but the first two are ends."""
+    """Where a run is. All but the first three are ends."""
 
     STARTING = "starting"
     STREAMING = "streaming"
+    CUTTING = "cutting"
     COMPLETED = "completed"
     INCOMPLETE = "incomplete"
     FAILED = "failed"
+    STEERED = "steered"
     REFUSED = "refused"
     ABANDONED = "abandoned"
 
@@ -46,6 +48,8 @@ class Step(StrEnum):
     STOP = "stop"
     FAIL = "fail"
     ABANDON = "abandon"
+    CUT = "cut"
+    STEER = "steer"
 
 
 TRANSITIONS: dict[tuple[State, Step], State] = {
@@ -56,8 +60,15 @@ TRANSITIONS: dict[tuple[State, Step], State] = {
     (State.STREAMING, Step.STOP): State.INCOMPLETE,
     (State.STREAMING, Step.FAIL): State.FAILED,
     (State.STREAMING, Step.ABANDON): State.ABANDONED,
+    (State.STREAMING, Step.CUT): State.CUTTING,
+    (State.CUTTING, Step.STEER): State.STEERED,
+    (State.CUTTING, Step.COMPLETE): State.COMPLETED,
+    (State.CUTTING, Step.STOP): State.INCOMPLETE,
+    (State.CUTTING, Step.FAIL): State.FAILED,
+    (State.CUTTING, Step.ABANDON): State.ABANDONED,
 }
-LIVE = frozenset({State.STARTING, State.STREAMING})
+LIVE = frozenset({State.STARTING, State.STREAMING, State.CUTTING})
+STREAMING = frozenset({State.STREAMING, State.CUTTING})
 #: The keys of a delta that is nothing but text.
 _FLAT = frozenset(
     {"type", "delta", "item_id", "output_index", "content_index", "summary_index"}
@@ -94,6 +105,8 @@ class Run:
         #: Whether the one terminal event was sent, or never will be.
         self.over = False
         self.fault: UpstreamFault | None = None
+        #: Called once `response.created` was sent.
+        self.began: Callable[[], None] = _nothing
         self._emit = emit
         self._request = request
         self._profile = profile
@@ -145,6 +158,7 @@ class Run:
         snapshot = self._snapshots.snapshot("in_progress")
         for kind in ("response.created", "response.in_progress"):
             self._emit(encode({**(extra or {}), "type": kind})[:-1] + b',"response":' + snapshot)
+        self.began()
 
     def complete_empty(self) -> None:
         """A warm-up (`generate: false`): a whole response without output and without a backend."""
@@ -160,7 +174,7 @@ class Run:
         if self.state is State.STARTING:
             self.fault = fault
             self._step(Step.FAIL)
-        elif self.state is State.STREAMING:
+        elif self.state in STREAMING:
             self._output.finish(None, "incomplete")
             self._finish(Step.FAIL, error=response_error(fault))
 
@@ -169,7 +183,7 @@ class Run:
 
         Returns False if nothing was sent that needs an end, and an `error` event will do.
         """
-        if self.state is State.STREAMING:
+        if self.state in STREAMING:
             self._finish(Step.FAIL, error=response_error(fault))
             return True
         return self.state is not State.STARTING
@@ -188,10 +202,28 @@ class Run:
         plain = self._profile.replays_reasoning
         output = self._output.items
         items = [item for item in output if item.replayable(plain_reasoning=plain)]
-        if self.state is State.INCOMPLETE or items[-1:] != output[-1:]:
+        if self.state in (State.INCOMPLETE, State.STEERED) or items[-1:] != output[-1:]:
             while items and items[-1].type == "reasoning":
                 items.pop()
         return [item.entry() for item in items]
+
+    def cut(self) -> None:
+        """Stop at the next safe boundary, which may be now (protocol.md 5).
+
+        Then the response ends as incomplete, `steered`. An end that comes first stands.
+        """
+        if self.state is State.STREAMING:
+            self._step(Step.CUT)
+            self._cut_if_safe()
+
+    def required_input(self) -> list[dict[str, Any]]:
+        """Stubs of the outputs that the response waits for and only the client can give."""
+        return self._output.owed()
+
+    def _cut_if_safe(self) -> None:
+        if self.state is State.CUTTING and self._output.can_stop():
+            self._output.finish(None, "incomplete")
+            self._finish(Step.STEER, reason="steered")
 
     def _step(self, step: Step) -> None:
         try:
@@ -226,6 +258,7 @@ class Run:
         elif kind.startswith("response.") and kind not in _NOISE:
             self.begin({})
             self._output.receive(kind, event)
+            self._cut_if_safe()
 
     def _on_beginning(self, event: dict[str, Any]) -> None:
         extra = relayed(event)
@@ -275,13 +308,13 @@ class Run:
         reason: str | None = None,
     ) -> None:
         self._step(step)
-        status = str(self.state)
+        status = "incomplete" if self.state is State.STEERED else str(self.state)
         snapshot = self._snapshots.snapshot(
             status,
             output=[item.wire for item in self._output.items if not item.open],
             usage=usage,
             error=error,
-            incomplete_details={"reason": reason} if step is Step.STOP else None,
+            incomplete_details={"reason": reason} if step in (Step.STOP, Step.STEER) else None,
             completed_at=int(self._clock()) if step is Step.COMPLETE else None,
         )
         head = {**(extra or {}), "type": f"response.{status}"}
@@ -299,3 +332,7 @@ def _reason(said: object) -> str | None:
 
 def _object(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""

@@ -8,28 +8,33 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from lanes.codec import encode
 from lanes.entries import input_items
 from lanes.errors import ClientFault, Fault, UpstreamFault
 from lanes.events import Stamp
+from lanes.frames import Create
 from lanes.lineage import check_outputs
-from lanes.run import Run, State
+from lanes.run import STREAMING, Run, State
+from steering.successor import body, prepend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lanes.entries import Entry
-    from lanes.frames import Create
     from lanes.lineage import Lineage, Node
-    from lanes.ports import Event, Outbox, Upstream
+    from lanes.ports import Event, Outbox, Stream, Upstream
+    from lanes.profile import Profile
+    from steering.desk import Desk
+    from steering.ledger import Submission
 
 log = logging.getLogger("multilane.worker")
 
 #: A run in one of these is a valid parent; a failed one never is (protocol.md 3).
-_KEPT = frozenset({State.COMPLETED, State.INCOMPLETE})
+_KEPT = frozenset({State.COMPLETED, State.INCOMPLETE, State.STEERED})
 
 
 def mint(prefix: str) -> str:
@@ -37,22 +42,38 @@ def mint(prefix: str) -> str:
     return f"{prefix}_{secrets.token_hex(16)}"
 
 
+@dataclass(frozen=True, slots=True)
+class Successor:
+    """A create that follows a response by itself, and the steers it carries."""
+
+    create: Create
+    bound: list[Submission]
+
+
 @dataclass(slots=True, eq=False)
 class _Carried:
-    """A create on its way: its run, and the scope that ends its waiting for the upstream."""
+    """A create on its way: its run, its numbering, and the scope that ends its waiting.
+
+    `bound` are the steers in its input; `begun` says that they are committed.
+    """
 
     create: Create
     run: Run
+    stamp: Stamp
     parent: Node | None
     entries: tuple[Entry, ...]
+    bound: list[Submission]
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    stream: Stream | None = None
+    begun: bool = False
     settled: bool = False
 
 
 class Worker:
     """Runs the creates of one connection, each in the task that calls `carry`.
 
-    `headers` are the client's, as far as the upstream may see them.
+    `headers` are the client's, as far as the upstream may see them. `upcoming` tells which create
+    waits next on a lane.
     """
 
     def __init__(
@@ -60,6 +81,8 @@ class Worker:
         upstream: Upstream,
         lineage: Lineage,
         outbox: Outbox,
+        desk: Desk,
+        upcoming: Callable[[str | None], Create | None],
         headers: Mapping[str, str],
         *,
         clock: Callable[[], float] = time.time,
@@ -67,28 +90,40 @@ class Worker:
         self._upstream = upstream
         self._lineage = lineage
         self._outbox = outbox
+        self._desk = desk
+        self._upcoming = upcoming
         self._headers = headers
         self._clock = clock
         self._carried: set[_Carried] = set()
 
-    async def carry(self, create: Create) -> None:
+    async def carry(
+        self, create: Create, steers: list[Submission] | None = None
+    ) -> Successor | None:
         """Bring one create to its terminal event, or to one `error` event (protocol.md 4).
 
-        Whatever breaks here is this lane's trouble alone; only cancellation gets out.
+        `steers` are those that made it; None for a client's own create. Returns what follows it by
+        itself, in the same slot. Whatever breaks here is this lane's trouble alone; only
+        cancellation gets out.
         """
         carried = None
         try:
-            carried = self._start(create)
+            carried = self._start(create, steers)
             await self._run(carried)
+            return await self._follow(carried)
         except Fault as fault:
-            self._refuse(create, fault)
+            self._refuse(create, steers if carried is None else carried.bound, fault)
         except Exception:
             log.exception("a run broke by our own fault")
-            self._break(create, carried)
+            self._break(create, steers, carried)
         finally:
             if carried is not None:
                 carried.run.abandon()
                 self._carried.discard(carried)
+        return None
+
+    def forgo(self, successor: Successor, why: str) -> None:
+        """A successor will not be carried: its steers go back."""
+        self._desk.fail(successor.bound, why)
 
     def stop(self, fault: UpstreamFault) -> None:
         """End every running response now: `response.failed` if it had begun, else an error."""
@@ -96,27 +131,87 @@ class Worker:
             carried.run.fail(fault)
             carried.scope.cancel()
 
-    def _start(self, create: Create) -> _Carried:
+    def _start(self, create: Create, steers: list[Submission] | None) -> _Carried:
         """Resolve what the create builds on. It starts now, so the parent is looked up now."""
         parent = self._lineage.resolve(create.parent_id)
-        items = input_items(create.body.get("input"))
-        try:
-            bound = create.body.get("conversation") is not None
-            entries = check_outputs(items, parent, self._lineage, conversation=bound)
-        except ClientFault:
-            self._lineage.evict_failed(create.stream_id, create.parent_id)
-            raise
+        bound = self._bound(create, steers, parent)
+        entries = self._entries(create, bound, parent)
+        stamp = Stamp(create.stream_id)
         run = Run(
             mint("resp"),
             create.body,
             self._upstream.profile,
-            partial(self._outbox.put, Stamp(create.stream_id)),
+            partial(self._outbox.put, stamp),
             mint=mint,
             clock=self._clock,
         )
-        carried = _Carried(create, run, parent, entries)
+        carried = _Carried(create, run, stamp, parent, entries, bound)
+        run.began = partial(self._begin, carried)
         self._carried.add(carried)
         return carried
+
+    def _bound(
+        self, create: Create, steers: list[Submission] | None, parent: Node | None
+    ) -> list[Submission]:
+        """The steers in the create's input: those that made it, or that waited for it."""
+        if steers is not None:
+            return steers
+        if parent is None or parent.lane != create.stream_id:
+            return []  # a fork takes none
+        return self._desk.take(parent.id)
+
+    def _entries(
+        self, create: Create, bound: list[Submission], parent: Node | None
+    ) -> tuple[Entry, ...]:
+        items = prepend(bound, input_items(create.body.get("input")))
+        conversation = create.body.get("conversation") is not None
+        try:
+            return check_outputs(items, parent, self._lineage, conversation=conversation)
+        except ClientFault as fault:
+            self._lineage.evict_failed(create.stream_id, create.parent_id)
+            self._desk.fail(bound, fault.message)
+            raise
+
+    def _begin(self, carried: _Carried) -> None:
+        """Its `response.created` was sent: from now on it can be steered, and its steers stand."""
+        carried.begun = True
+        self._desk.open(
+            carried.run.id,
+            partial(self._send, carried.stamp),
+            partial(self._cut, carried),
+            _unsteerable(carried.create, self._upstream.profile),
+        )
+        if carried.bound:
+            self._desk.commit(carried.bound, carried.run.id)
+
+    def _send(self, stamp: Stamp, event: dict[str, Any]) -> None:
+        self._outbox.put(stamp, encode(event)[:-1])
+
+    def _cut(self, carried: _Carried) -> None:
+        carried.run.cut()
+        if carried.run.state is State.STEERED and carried.stream is not None:
+            self._settle(carried)
+            carried.stream.close()
+
+    async def _follow(self, carried: _Carried) -> Successor | None:
+        """The run is over: what its steers make of it."""
+        create, run = carried.create, carried.run
+        if run.state not in _KEPT:
+            if carried.begun:
+                self._desk.fail_target(run.id)
+            return None
+        following = self._upcoming(create.stream_id)
+        answered = following is not None and following.parent_id == run.id
+        bound = await self._desk.end(
+            run.id,
+            completed=run.state is State.COMPLETED,
+            required=run.required_input(),
+            answered=answered,
+        )
+        if not bound:
+            return None
+        following = Create(create.stream_id, body(create.body, run.id), follows=True)
+        return Successor(following, bound)
 
     async def _run(self, carried: _Carried) -> None:
         run = carried.run
@@ -134,6 +229,7 @@ class Worker:
         before = self._lineage.effective(carried.parent)
         items = [*before, *(entry.data for entry in carried.entries)]
         stream = await self._upstream.open(carried.create.body, items, self._headers)
+        carried.stream = stream
         run = carried.run
 
         def sink(events: list[Event]) -> None:
@@ -143,7 +239,10 @@ class Worker:
             if run.over:
                 # Before the terminal event leaves, so that whoever reads it can build on it.
                 self._settle(carried)
-                stream.release()
+                if run.state is State.STEERED:
+                    stream.close()
+                else:
+                    stream.release()
 
         self._outbox.attach(stream)
         try:
@@ -164,20 +263,44 @@ class Worker:
             )
         elif run.fault is not None:
             self._lineage.evict_failed(create.stream_id, create.parent_id)
-            self._refuse(create, run.fault)
+            self._refuse(create, carried.bound, run.fault)
 
-    def _break(self, create: Create, carried: _Carried | None) -> None:
+    def _break(
+        self, create: Create, steers: list[Submission] | None, carried: _Carried | None
+    ) -> None:
         fault = UpstreamFault(
             "The gateway failed on this request.",
             code="server_error",
             status=500,
             type="server_error",
         )
-        if carried is not None and carried.run.state is State.STREAMING:
+        if carried is not None and carried.run.state in STREAMING:
             with suppress(Exception):  # what broke may break again; then `give_up` has to do
                 carried.run.fail(fault)
-        if carried is None or not carried.run.give_up(fault):
-            self._refuse(create, fault)
+        if carried is not None and carried.run.give_up(fault):
+            self._desk.fail_target(carried.run.id)
+        else:
+            self._refuse(create, steers if carried is None else carried.bound, fault)
 
-    def _refuse(self, create: Create, fault: Fault) -> None:
-        self._outbox.error(fault, create.stream_id)
+    def _refuse(self, create: Create, steers: list[Submission] | None, fault: Fault) -> None:
+        """The create ends before anything of it was sent: an error, and its steers go back.
+
+        A successor is nobody's request, so there is nobody to tell but those who steered.
+        """
+        self._desk.fail(steers or [], fault.message)
+        if not create.follows:
+            self._outbox.error(fault, create.stream_id)
+
+
+def _unsteerable(create: Create, profile: Profile) -> str | None:
+    """Why a response takes no steers; None if it does (protocol.md 5)."""
+    if not profile.steerable:
+        return "Responses of this backend cannot be steered."
+    if create.body.get("conversation") is not None:
+        return "A response that is bound to a conversation cannot be steered."
+    management = create.body.get("context_management")
+    if isinstance(management, list) and any(
+        isinstance(entry, dict) and entry.get("type") == "compaction" for entry in management
+    ):
+        return "A response with automatic compaction cannot be steered."
+    return None

@@ -11,7 +11,8 @@ from steering.errors import Code, SteerFault
 from steering.frames import accepted, failed, pending
 from steering.ledger import Ledger, Phase, Submission
 from steering.states import State
-from steering.stores.base import Record, StoreUnavailable, steer_id
+from steering.ids import steer_id
+from steering.stores.base import Record, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -100,12 +101,18 @@ class Desk:
             target.cut()
 
     async def end(
-        self, response_id: str, *, completed: bool, required: list[dict[str, Any]]
+        self,
+        response_id: str,
+        *,
+        completed: bool,
+        required: list[dict[str, Any]],
+        answered: bool,
     ) -> list[Submission]:
         """The response ended as a valid parent; returns what its successor is to carry, if any.
 
         `required` are the outputs that the client owes it: then its submissions wait for the
-        client's own create. What is being written when it ends is waited for.
+        client's own create; it is not told so where that is there already (`answered`). What is
+        being written when the response ends is waited for.
         """
         target = self._ledger.find(response_id)
         if target is None or target.phase is not Phase.ACTIVE:
@@ -113,9 +120,10 @@ class Desk:
         if target.admitting:
             async with self._turn:
                 pass
-        if completed and required:
+        if required and (completed or target.waiting):
             self._ledger.end(target, Phase.WAITING, required)
-            self._hold(target)
+            if not answered:
+                self._hold(target)
             return []
         if target.waiting:
             return self._bind(target)
@@ -147,10 +155,11 @@ class Desk:
         self._write(bound, State.COMMITTED, successor=successor)
 
     def fail(self, bound: Sequence[Submission], why: str) -> None:
-        """The successor failed before its `response.created`: the inputs go back."""
+        """The successor failed before its `response.created`: the inputs go back. Idempotent."""
+        message = f"The successor could not be created: {why}"
         for submission in bound:
-            message = f"The successor could not be created: {why}"
-            self._fail(submission, SteerFault(Code.SUCCESSOR_FAILED, message))
+            if submission.state is State.BOUND:
+                self._fail(submission, SteerFault(Code.SUCCESSOR_FAILED, message))
 
     def close(self) -> None:
         """The connection is gone: what has no verdict is dropped."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gateway.upstream.http import HttpClient
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     from gateway.settings import Settings
     from gateway.upstream.dialect import Dialect
     from lanes.ports import Stream
-    from lanes.profile import Profile
 
 
 class Backend:
@@ -22,6 +22,11 @@ class Backend:
         if settings.upstream is None:
             raise ValueError("a backend needs the upstream's base URL")
         self._dialect = dialect
+        self.profile = replace(
+            dialect.profile,
+            cuts_text=settings.steer_boundary == "text",
+            steerable=settings.steerable,
+        )
         self._client = HttpClient(
             settings.upstream,
             connect_timeout=settings.connect_timeout,
@@ -32,11 +37,6 @@ class Backend:
         )
         key = settings.upstream_key
         self._auth = {} if key is None else dialect.auth(key.get_secret_value())
-
-    @property
-    def profile(self) -> Profile:
-        """How far its streams can be trusted."""
-        return self._dialect.profile
 
     async def open(
         self, body: Mapping[str, Any], items: Sequence[bytes], headers: Mapping[str, str]
