@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
+
+from steering.ids import steer_id
+from steering.states import TRANSITIONS, State
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from steering.states import State
+__all__ = [
+    "OWNER_GONE",
+    "SOURCES",
+    "TTL",
+    "Record",
+    "SteerStore",
+    "StoreUnavailable",
+    "Watch",
+    "steer_id",
+]
+
+#: Seconds a record is kept after it was last written.
+TTL: Final = 86400.0
+#: Why a submission was dropped whose process is no more.
+OWNER_GONE: Final = "owner_gone"
 
 
 class StoreUnavailable(Exception):
@@ -21,7 +38,8 @@ class Record:
 
     `key_id` names the API key whose it is, `target` the response it steers, `input` its input as
     JSON, `owner` the process that decides on it. `reason` says why it failed or was dropped,
-    `successor` which response it was committed to. Times are seconds since the epoch.
+    `successor` which response it was committed to. Times are seconds since the epoch. `id` and
+    `target` are ids as steering.ids makes them.
     """
 
     id: str
@@ -36,11 +54,40 @@ class Record:
     successor: str | None = None
 
 
+def _sources() -> Mapping[State, frozenset[State]]:
+    """For each state those it can be reached from, by any number of steps."""
+    before: dict[State, set[State]] = {state: set() for state in State}
+    for (source, _), state in TRANSITIONS.items():
+        before[state].add(source)
+    for _ in State:
+        for found in before.values():
+            found.update(*(before[source] for source in found))
+    return {state: frozenset(found) for state, found in before.items()}
+
+
+#: The states from which a record moves to a given one. A step whose write was lost may be left
+#: out; none is ever taken back.
+SOURCES: Final = _sources()
+
+
+class Watch(Protocol):
+    """Knows which owners are no more."""
+
+    async def gone(self, owners: Collection[str]) -> set[str]:
+        """Those of the owners that surely decide nothing any longer. Raises StoreUnavailable."""
+
+
 class SteerStore(Protocol):
-    """Every write is idempotent by submission id, and no end state is ever left again."""
+    """Every write is idempotent by submission id, and no end state is ever left again.
+
+    Every call ends within two seconds, and then nothing but StoreUnavailable is raised.
+    """
 
     async def append(self, record: Record) -> None:
-        """Write a new submission down; it is safe when this returns. Raises StoreUnavailable."""
+        """Write a submission down; it is safe when this returns. Raises StoreUnavailable.
+
+        One that is there already moves on to the record's state, as settle would have it.
+        """
 
     async def settle(
         self,
@@ -53,17 +100,19 @@ class SteerStore(Protocol):
     ) -> None:
         """Move submissions of one response on, in one round trip. Raises StoreUnavailable.
 
-        An id that was never written, or has come to an end already, is left as it is.
+        An id that has come to an end already or is past that state is left as it is. One that is
+        not there yet takes an end with it when it comes, and cannot be seen before: a failed append
+        may still be done, so late that its verdict is here first.
         """
 
     async def of_response(self, key_id: str, response_id: str) -> list[Record]:
-        """The submissions of a response, in order; none if it is another key's.
+        """The submissions of a response by `created_at`; none if it is another key's.
 
-        Those of an owner that is gone are `dropped`.
+        Those of an owner that is gone are `dropped`. Raises StoreUnavailable.
         """
 
     async def get(self, key_id: str, steer_id: str) -> Record | None:
         """One submission; None if there is none or it is another key's. Else like of_response."""
 
     async def aclose(self) -> None:
-        """Let go of the store."""
+        """Let go of the store. What it was made from stays its maker's to close."""
