@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ from gateway.connection import Connection
 from gateway.socket import EXTENSION
 from gateway.upstream import dialect
 from gateway.upstream.backend import Backend
+from steering.clerk import Clerk
+from steering.stores.memory import MemorySteers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -30,6 +33,8 @@ log = logging.getLogger("multilane")
 
 #: All that HTTP knows: none of them is a WebSocket.
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+#: Seconds for the last verdicts to be written down.
+FLUSH_TIMEOUT = 2.0
 #: Seconds after which a client turned away for want of room may try again.
 RETRY_AFTER = "5"
 

@@ -9,9 +9,9 @@ import anyio
 
 from steering.errors import Code, SteerFault
 from steering.frames import accepted, failed, pending
+from steering.ids import steer_id
 from steering.ledger import Ledger, Phase, Submission
 from steering.states import State
-from steering.ids import steer_id
 from steering.stores.base import Record, StoreUnavailable
 
 if TYPE_CHECKING:
