@@ -1,0 +1,1 @@
+"""The response store: what keeps store=true responses beyond their connection (protocol.md 3)."""

@@ -1,0 +1,171 @@
+"""SHELL: writes responses to their store behind the terminal event, so that no event waits."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import anyio
+
+from lanes.lineage import ENTRY_BYTES, NODE_BYTES
+from lanes.stores.base import StoreUnavailable
+
+if TYPE_CHECKING:
+    from lanes.stores.base import ResponseStore, StoredResponse
+
+log = logging.getLogger("multilane.stores")
+
+
+@dataclass(slots=True, eq=False)
+class _Write:
+    """A response on its way to the store, after its parent."""
+
+    response: StoredResponse
+    size: int
+    parent: _Write | None
+    done: anyio.Event = field(default_factory=anyio.Event)
+
+
+class ResponseWriter:
+    """The queue before one store. `run` does the writing, in a task of the caller's.
+
+    At most `max_bytes` wait, and `writers` are written at a time, a parent always before its
+    children. A write that fails is tried `attempts` times, `backoff` seconds apart and then twice
+    as long each time. One that fails for good, or finds the queue full, is logged and forgotten:
+    its id is then as unknown as any other (previous_response_not_found), which tells a client to
+    send its whole input again. `patience` is how long, in seconds, `settled` waits.
+    """
+
+    def __init__(
+        self,
+        store: ResponseStore,
+        *,
+        max_bytes: int = 64 * 1024 * 1024,
+        writers: int = 4,
+        attempts: int = 8,
+        backoff: float = 0.1,
+        patience: float = 1.5,
+    ) -> None:
+        self._store = store
+        self._max_bytes = max_bytes
+        self._writers = writers
+        self._attempts = attempts
+        self._backoff = backoff
+        self._patience = patience
+        self._queue: deque[_Write] = deque()
+        # One for each write in the queue, and at the end one for each writer, which then stops.
+        self._turns = anyio.Semaphore(0)
+        # In the queue or being written.
+        self._waiting: dict[tuple[str, str], _Write] = {}
+        self._bytes = 0
+        self._scope = anyio.CancelScope()
+        self._closed = self._running = False
+        self._finished = anyio.Event()
+
+    @property
+    def bytes_waiting(self) -> int:
+        """What the writes under way and before that hold, roughly."""
+        return self._bytes
+
+    async def run(self) -> None:
+        """Write until `aclose`. Once only."""
+        self._running = True
+        try:
+            with self._scope:
+                async with anyio.create_task_group() as tasks:
+                    for _ in range(self._writers):
+                        tasks.start_soon(self._write_all)
+        finally:
+            self._closed = True
+            self._abandon()
+            self._finished.set()
+
+    def put(self, response: StoredResponse) -> None:
+        """Queue a finished response. Returns at once, fails never."""
+        entries = response.input_items + response.output_items
+        size = len(response.body) + sum(ENTRY_BYTES + len(entry.data) for entry in entries)
+        key = (response.key_id, response.id)
+        if key in self._waiting:
+            return
+        # The first always fits.
+        if self._closed or (self._bytes and self._bytes + size > self._max_bytes):
+            why = "the gateway stops" if self._closed else "too many wait for the store"
+            log.error("response %s was not stored: %s", response.id, why)
+            return
+        parent = response.parent_id and self._waiting.get((response.key_id, response.parent_id))
+        write = _Write(response, NODE_BYTES + size, parent or None)
+        self._waiting[key] = write
+        self._bytes += write.size
+        self._queue.append(write)
+        self._turns.release()
+
+    async def settled(self, key_id: str, response_id: str) -> None:
+        """Wait until a response is written or given up; at once if it is not on its way.
+
+        Raises StoreUnavailable when that takes longer than `patience`.
+        """
+        write = self._waiting.get((key_id, response_id))
+        if write is None:
+            return
+        with anyio.move_on_after(self._patience):
+            await write.done.wait()
+            return
+        raise StoreUnavailable(f"Response '{response_id}' is not stored yet. Try again.")
+
+    async def aclose(self, timeout: float = 5) -> None:
+        """Take no more, and write what waits for at most `timeout` seconds; then `run` ends."""
+        if not self._closed:
+            self._closed = True
+            for _ in range(self._writers):
+                self._turns.release()
+        if not self._running:
+            self._abandon()
+            return
+        with anyio.move_on_after(timeout):
+            await self._finished.wait()
+            return
+        self._scope.cancel()
+        await self._finished.wait()
+
+    def _abandon(self) -> None:
+        """Whatever still waits is lost."""
+        if self._waiting:
+            log.error("%d responses were not stored before the end", len(self._waiting))
+        for write in self._waiting.values():
+            write.done.set()
+        self._waiting.clear()
+        self._queue.clear()
+
+    async def _write_all(self) -> None:
+        while True:
+            await self._turns.acquire()
+            if not self._queue:
+                return
+            write = self._queue.popleft()
+            # Its own turn came first, so this waits for no one behind.
+            if write.parent is not None:
+                await write.parent.done.wait()
+                write.parent = None
+            try:
+                await self._write(write.response)
+            except Exception:
+                log.exception("storing response %s broke by our own fault", write.response.id)
+            self._bytes -= write.size
+            del self._waiting[write.response.key_id, write.response.id]
+            write.done.set()
+
+    async def _write(self, response: StoredResponse) -> None:
+        pause = self._backoff
+        for attempt in range(self._attempts):
+            if attempt:
+                await anyio.sleep(pause)
+                pause *= 2
+            try:
+                await self._store.save(response)
+            except StoreUnavailable as error:
+                cause = error.__cause__ or error
+            else:
+                return
+        log.error("response %s was not stored: %r", response.id, cause)
