@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import secrets
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -15,11 +14,11 @@ from starlette.websockets import WebSocket
 
 from gateway.auth import Gate, Refused, upstream_headers
 from gateway.connection import Connection
+from gateway.face import Face, error
+from gateway.records import Records
 from gateway.socket import EXTENSION
 from gateway.upstream import dialect
 from gateway.upstream.backend import Backend
-from steering.clerk import Clerk
-from steering.stores.memory import MemorySteers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -27,33 +26,37 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
+    from gateway.embedded import Embedded
     from gateway.settings import Settings
 
 log = logging.getLogger("multilane")
 
 #: All that HTTP knows: none of them is a WebSocket.
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
-#: Seconds for the last verdicts to be written down.
-FLUSH_TIMEOUT = 2.0
 #: Seconds after which a client turned away for want of room may try again.
 RETRY_AFTER = "5"
 
 
 class Gateway:
-    """All connections of one process, and the backend behind them."""
+    """All connections of one process, and what is behind them.
 
-    def __init__(self, settings: Settings) -> None:
+    `engine` is the bundled Valkey, if the records are kept there.
+    """
+
+    def __init__(self, settings: Settings, engine: Embedded | None = None) -> None:
         self.settings = settings
+        self._engine = engine
         self.draining = False
         self._gate = Gate(settings.api_keys, settings.allow_origin)
         self._backend = Backend(settings, dialect.find(settings.dialect))
-        self._clerk = Clerk(MemorySteers(), secrets.token_hex(8))
+        self._records = Records(settings)
         self._connections: set[Connection] = set()
         self.app = Starlette(
             routes=[
                 WebSocketRoute("/v1/responses", _Endpoint(self)),
                 WebSocketRoute("/{path:path}", _nowhere),
                 Route("/v1/responses", _upgrade_required, methods=METHODS),
+                *Face(self._gate, self._records).routes,
                 Route("/health", self._health),
             ],
             exception_handlers={404: _not_found, 405: _not_found},
@@ -67,7 +70,7 @@ class Gateway:
             self._check_room()
             admitted = self._gate.admit(headers)
         except Refused as refused:
-            body = _error(refused.code, refused.message, refused.status)
+            body = error(refused.code, refused.message, refused.status)
             response = JSONResponse(body, refused.status, refused.headers)
             await websocket.send_denial_response(response)
             return
@@ -76,7 +79,7 @@ class Gateway:
         connection = Connection(
             websocket.scope["extensions"][EXTENSION],
             self._backend,
-            self._clerk,
+            self._records,
             self.settings,
             admitted.key_id,
             upstream_headers(headers, authorization=self.settings.forward_authorization),
@@ -118,13 +121,15 @@ class Gateway:
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._clerk.run)
+            tasks.start_soon(self._records.run)
+            if self._engine is not None:
+                tasks.start_soon(self._engine.supervise)
             try:
                 yield
             finally:
-                await self._clerk.flush(FLUSH_TIMEOUT)
-                tasks.cancel_scope.cancel()
                 await self._backend.aclose()
+                await self._records.aclose()
+                tasks.cancel_scope.cancel()
 
 
 class _Endpoint:
@@ -139,7 +144,7 @@ class _Endpoint:
 
 async def _upgrade_required(_request: Request) -> JSONResponse:
     message = "This is a WebSocket endpoint; connect to it with wss:// or ws://."
-    body = _error("upgrade_required", message, 426)
+    body = error("upgrade_required", message, 426)
     return JSONResponse(body, 426, {"Upgrade": "websocket", "Connection": "Upgrade"})
 
 
@@ -153,9 +158,4 @@ async def _nowhere(websocket: WebSocket) -> None:
 
 def _missing(what: str) -> JSONResponse:
     message = f"There is no {what} here; the gateway's endpoint is /v1/responses."
-    return JSONResponse(_error("not_found", message, 404), 404)
-
-
-def _error(code: str, message: str, status: int) -> dict[str, object]:
-    kind = "server_error" if status >= 500 else "invalid_request_error"
-    return {"error": {"type": kind, "code": code, "message": message, "param": None}}
+    return JSONResponse(error("not_found", message, 404), 404)

@@ -96,11 +96,12 @@ def serve() -> click.Command:
 
     def run(settings: Settings) -> None:
         from gateway.children import ChildFailed
+        from gateway.embedded import EngineFailed
         from gateway.server import serve
 
         try:
             serve(settings)
-        except ChildFailed as failed:
+        except (ChildFailed, EngineFailed) as failed:
             raise click.ClickException(str(failed)) from None
 
     return _with_settings("serve", run, without=())

@@ -9,6 +9,7 @@ import anyio
 
 from gateway.frames import Refusal, read
 from gateway.outbox import Outbox
+from lanes.archive import Shelf
 from lanes.board import Board
 from lanes.codec import encode
 from lanes.errors import ClientFault, UpstreamFault
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
+    from gateway.records import Records
     from gateway.settings import Settings
     from gateway.socket import Socket
     from lanes.ports import Upstream
-    from steering.clerk import Clerk
 
 #: What the socket's queue says when the connection has lived long enough.
 EXPIRED = "multilane.expired"
@@ -45,7 +46,7 @@ class Connection:
         self,
         socket: Socket,
         upstream: Upstream,
-        clerk: Clerk,
+        records: Records,
         settings: Settings,
         key_id: str,
         headers: Mapping[str, str],
@@ -57,11 +58,15 @@ class Connection:
             settings.max_active, settings.max_named, settings.max_queued, settings.max_queued_bytes
         )
         self._desk = Desk(
-            Ledger(settings.max_steers, settings.max_steer_bytes), clerk, key_id, self._reply
+            Ledger(settings.max_steers, settings.max_steer_bytes),
+            records.clerk,
+            key_id,
+            self._reply,
         )
         self._worker = Worker(
             upstream,
             Lineage(settings.cache_bytes),
+            Shelf(records.archive, key_id),
             self._outbox,
             self._desk,
             self._board.upcoming,

@@ -12,6 +12,7 @@ import uvicorn
 
 from gateway import children, logs
 from gateway.app import Gateway
+from gateway.embedded import Embedded
 from gateway.socket import CLOSE_TIMEOUT, Socket
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Server(uvicorn.Server):
 def serve(settings: Settings) -> None:
     """Run the gateway until a signal; without an upstream, with the bundled one beside it.
 
-    Raises ChildFailed when the bundled one does not start.
+    Raises ChildFailed or EngineFailed when the bundled backend or engine does not start.
     """
     logs.configure(settings.log_level, settings.log_format)
     with contextlib.ExitStack() as stack:
@@ -91,7 +92,14 @@ def serve(settings: Settings) -> None:
             log.warning("no --upstream: the bundled rehearsal backend answers, not a model")
             bundled = {"upstream": upstream, "dialect": "openai", "model": "rehearse"}
             settings = settings.model_copy(update=bundled)
-        server = Server(Gateway(settings))
+        engine = None
+        if settings.redis_url == "embedded":
+            engine = Embedded(settings.state_dir)
+            settings = settings.model_copy(update={"redis_url": engine.start()})
+            stack.callback(engine.stop)
+        elif settings.redis_url == "memory":
+            log.warning("redis-url memory: steers and stored responses end with this process")
+        server = Server(Gateway(settings, engine))
         log.info("ws://%s:%d/v1/responses -> %s", settings.host, settings.port, settings.upstream)
         # What is loaded by now stays, and what a delta leaves behind holds no cycles (D13).
         gc.collect()

@@ -22,6 +22,7 @@ from gateway.values import (
     Key,
     Keys,
     Origins,
+    RedisUrl,
     Seconds,
     Size,
     Text,
@@ -93,6 +94,19 @@ class Settings(BaseSettings):
         60.0, gt=0, description="Seconds a client may read nothing before it is closed."
     )
     cache_bytes: Size = Field(32 << 20, ge=0, description="Bytes of earlier turns per connection.")
+    redis_url: RedisUrl = Field(
+        "embedded",
+        repr=False,
+        description="Where steers and stored responses are kept: the bundled engine `embedded`, "
+        "`memory`, or the URL of a Redis or Valkey.",
+    )
+    state_dir: Text = Field(
+        "~/.local/state/multilane", description="Directory of the bundled engine."
+    )
+    store_ttl: Seconds = Field(
+        2_592_000.0, gt=0, description="Seconds that a stored response is kept."
+    )
+    max_chain: Count = Field(10_000, ge=1, description="Items that a create may build on.")
     steer_boundary: Literal["text", "item"] = Field(
         "text", description="Where a steer may stop an answer: within a text, or after an item."
     )

@@ -16,6 +16,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 import gateway.dialects
 
+REDIS_SCHEMES: Final = (
+    *("redis", "rediss", "unix"),
+    *("redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"),
+)
 UNITS: Final = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "B": 1}
 
 
@@ -89,6 +93,16 @@ def _upstream(value: str) -> str:
     return base
 
 
+def _redis(url: str) -> str:
+    """Check what can be checked without connecting; a password in it is not repeated."""
+    if url in ("embedded", "memory"):
+        return url
+    scheme, found, _ = url.partition("://")
+    if scheme not in REDIS_SCHEMES or not found:
+        raise ValueError(f"must be embedded, memory or a {', '.join(REDIS_SCHEMES)} URL")
+    return url
+
+
 def _dialect(value: str) -> str:
     if value not in dialects():
         raise ValueError(f"must be one of {', '.join(dialects())}")
@@ -112,6 +126,7 @@ Text = Annotated[str, AfterValidator(str.strip), Field(min_length=1)]
 Host = Annotated[str, AfterValidator(_host)]
 BaseUrl = Annotated[str, AfterValidator(_upstream)]
 Dialect = Annotated[str, AfterValidator(_dialect)]
+RedisUrl = Annotated[str, AfterValidator(_redis)]
 Key = Annotated[SecretStr, AfterValidator(_key)]
 Keys = Annotated[tuple[Key, ...], BeforeValidator(_words)]
 Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_words)]

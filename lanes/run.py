@@ -104,6 +104,8 @@ class Run:
         self.state = State.STARTING
         #: Whether the one terminal event was sent, or never will be.
         self.over = False
+        #: The response object of the terminal event.
+        self.final = b""
         self.fault: UpstreamFault | None = None
         #: Called once `response.created` was sent.
         self.began: Callable[[], None] = _nothing
@@ -317,6 +319,7 @@ class Run:
             incomplete_details={"reason": reason} if step in (Step.STOP, Step.STEER) else None,
             completed_at=int(self._clock()) if step is Step.COMPLETE else None,
         )
+        self.final = snapshot
         head = {**(extra or {}), "type": f"response.{status}"}
         self._emit(encode(head)[:-1] + b',"response":' + snapshot)
 

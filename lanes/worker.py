@@ -17,13 +17,14 @@ from lanes.entries import input_items
 from lanes.errors import ClientFault, Fault, UpstreamFault
 from lanes.events import Stamp
 from lanes.frames import Create
-from lanes.lineage import check_outputs
+from lanes.lineage import check_outputs, parent_not_found
 from lanes.run import STREAMING, Run, State
 from steering.successor import body, prepend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from lanes.archive import Shelf
     from lanes.entries import Entry
     from lanes.lineage import Lineage, Node
     from lanes.ports import Event, Outbox, Stream, Upstream
@@ -80,6 +81,7 @@ class Worker:
         self,
         upstream: Upstream,
         lineage: Lineage,
+        shelf: Shelf,
         outbox: Outbox,
         desk: Desk,
         upcoming: Callable[[str | None], Create | None],
@@ -90,6 +92,7 @@ class Worker:
         self._upstream = upstream
         self._lineage = lineage
         self._outbox = outbox
+        self._shelf = shelf
         self._desk = desk
         self._upcoming = upcoming
         self._headers = headers
@@ -107,7 +110,7 @@ class Worker:
         """
         carried = None
         try:
-            carried = self._start(create, steers)
+            carried = self._start(create, steers, await self._parent(create))
             await self._run(carried)
             return await self._follow(carried)
         except Fault as fault:
@@ -131,9 +134,19 @@ class Worker:
             carried.run.fail(fault)
             carried.scope.cancel()
 
-    def _start(self, create: Create, steers: list[Submission] | None) -> _Carried:
-        """Resolve what the create builds on. It starts now, so the parent is looked up now."""
-        parent = self._lineage.resolve(create.parent_id)
+    async def _parent(self, create: Create) -> Node | None:
+        """What the create builds on. It starts now, so this is looked up now."""
+        if create.parent_id is None:
+            return None
+        node = self._lineage.find(create.parent_id)
+        node = node or await self._shelf.find(create.parent_id)
+        if node is None:
+            raise parent_not_found(create.parent_id)
+        return node
+
+    def _start(
+        self, create: Create, steers: list[Submission] | None, parent: Node | None
+    ) -> _Carried:
         bound = self._bound(create, steers, parent)
         entries = self._entries(create, bound, parent)
         stamp = Stamp(create.stream_id)
@@ -258,9 +271,10 @@ class Worker:
             return
         carried.settled = True
         if run.state in _KEPT:
-            self._lineage.keep(
-                run.id, create.stream_id, carried.parent, carried.entries, run.entries()
-            )
+            output = tuple(run.entries())
+            self._lineage.keep(run.id, create.stream_id, carried.parent, carried.entries, output)
+            if create.body.get("store") is not False:
+                self._shelf.put(run.id, create.parent_id, run.final, carried.entries, output)
         elif run.fault is not None:
             self._lineage.evict_failed(create.stream_id, create.parent_id)
             self._refuse(create, carried.bound, run.fault)

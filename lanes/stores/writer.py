@@ -60,8 +60,8 @@ class ResponseWriter:
         # In the queue or being written.
         self._waiting: dict[tuple[str, str], _Write] = {}
         self._bytes = 0
-        self._scope = anyio.CancelScope()
-        self._closed = self._running = False
+        self._scope: anyio.CancelScope | None = None  # needs a loop, and `run` has one
+        self._closed = False
         self._finished = anyio.Event()
 
     @property
@@ -71,9 +71,8 @@ class ResponseWriter:
 
     async def run(self) -> None:
         """Write until `aclose`. Once only."""
-        self._running = True
         try:
-            with self._scope:
+            with anyio.CancelScope() as self._scope:
                 async with anyio.create_task_group() as tasks:
                     for _ in range(self._writers):
                         tasks.start_soon(self._write_all)
@@ -120,7 +119,7 @@ class ResponseWriter:
             self._closed = True
             for _ in range(self._writers):
                 self._turns.release()
-        if not self._running:
+        if self._scope is None:
             self._abandon()
             return
         with anyio.move_on_after(timeout):

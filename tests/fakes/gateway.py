@@ -32,6 +32,10 @@ async def running(settings: Settings) -> AsyncIterator[str]:
 @asynccontextmanager
 async def serving(settings: Settings) -> AsyncIterator[tuple[Server, str]]:
     """The same, for tests that tell the server itself what to do."""
+    if settings.redis_url == "embedded":
+        settings = settings.model_copy(
+            update={"redis_url": "memory"}
+        )  # its engine is for processes
     server = Server(Gateway(settings))
     server.main_loop = partial(_tick, server)  # type: ignore[method-assign]  # as often as tests end
     ended = anyio.Event()
