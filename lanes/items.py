@@ -64,7 +64,8 @@ class Item:
         self.call: Part | None = None
         self._encrypted = encrypted
         self._base = _clean(added)
-        self._base.pop("encrypted_content", None)
+        # Only the end has it whole, but that there is some is known from the beginning.
+        self._sealed = bool(self._base.pop("encrypted_content", None))
         self._others: list[Any] = []
         self._shown: dict[str, Any] = {}
         self._call_given = False
@@ -168,8 +169,7 @@ class Item:
     @property
     def cuttable(self) -> bool:
         """Whether it may stop in the middle: plain text, and reasoning in the clear."""
-        plain = not self._base.get("encrypted_content")
-        return self.type == "message" or (self.type == "reasoning" and plain)
+        return self.type == "message" or (self.type == "reasoning" and not self._sealed)
 
     def owed(self) -> dict[str, Any] | None:
         """The stub of the output that a finished call waits for, if only the client can give it."""

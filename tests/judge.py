@@ -15,7 +15,8 @@ from openai.types.responses.responses_server_event import ResponsesServerEvent
 from pydantic import ValidationError
 
 from tests.judge_item import Event, claim
-from tests.judge_response import ResponseJudge
+from tests.judge_response import TERMINALS, ResponseJudge
+from tests.judge_steer import SteerJudge
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -44,7 +45,7 @@ def validate(event: Event) -> None:
         claim(str(kind).startswith("response."), "neither a response event nor an error", event)
     else:
         try:
-            model.model_validate(event, strict=True)
+            model.model_validate(_typed(event), strict=True)
         except ValidationError as error:
             raise AssertionError(f"{error}\n{json.dumps(event, ensure_ascii=False)}") from None
     if kind == "error":
@@ -55,6 +56,18 @@ def validate(event: Event) -> None:
     # Official clients take any event with a truthy `error` for a failed request.
     stray = event.get("error") and kind != "response.steer.failed"
     claim(not stray, "only an error event has an `error`", event)
+
+
+def _typed(event: Event) -> Event:
+    """A failed steer returns the very input it was given, which need not be of the SDK's type."""
+    if event.get("type") != "response.steer.failed" or "input" not in event.get("steer", {}):
+        return event
+    value = event["steer"]["input"]
+    if event["error"]["code"] == "invalid_input":
+        value = ""
+    elif isinstance(value, list):
+        value = [{"type": "message", **message} for message in value]
+    return {**event, "steer": {**event["steer"], "input": value}}
 
 
 def _validate_error(event: Event) -> None:
@@ -75,6 +88,7 @@ class StreamJudge:
     def __init__(self) -> None:
         self.responses: dict[str, ResponseJudge] = {}
         self.errors: list[Event] = []
+        self.steers = SteerJudge()
         self._running: dict[str | None, ResponseJudge] = {}
 
     def receive(self, event: Event) -> None:
@@ -94,11 +108,15 @@ class StreamJudge:
             running = ResponseJudge(event)
             claim(running.id not in self.responses, "this id was used before", event)
             self.responses[running.id] = self._running[lane] = running
+            parent = self.responses.get(running.first["previous_response_id"])
+            if parent is not None and parent.lane == running.lane:
+                self.steers.created(event)
         claim(running is not None, "no response runs on this lane", event)
         assert running is not None
         running.receive(event)
-        if running.terminal is not None:
+        if event["type"] in TERMINALS:
             del self._running[lane]
+            self.steers.ended(event)
 
     def _steer(self, event: Event) -> None:
         """A steer's event counts in the response it is for; one for nobody has number 0."""
@@ -106,8 +124,9 @@ class StreamJudge:
         if target is not None:
             target.receive(event)
         else:
-            failed = event["type"] == "response.steer.failed"
-            claim(failed and event["sequence_number"] == 0, "a steer of no known response", event)
+            claim(event["sequence_number"] == 0, "number 0 where there is no response", event)
+            claim("stream_id" not in event, "no lane where there is no response", event)
+        self.steers.receive(event, target)
 
     def finish(self) -> None:
         """At the end of a conversation nothing runs any more."""

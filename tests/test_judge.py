@@ -102,17 +102,6 @@ def test_accepts_lanes_that_interleave_and_errors_between() -> None:
     judge([*mixed, *good()[len(second) :]])
 
 
-def test_accepts_steer_events_in_their_targets_count() -> None:
-    steer = {"id": "steer_1", "previous_response_id": _IDS["resp_"]}
-    late = {"type": "response.steer.pending", "stream_id": "a", "sequence_number": 17}
-    needs = {"reason": "waiting_for_required_input", "required_input": []}
-    judge([*good(), {**late, **needs, "steer": steer}])
-    lost: Event = {"type": "response.steer.failed", "sequence_number": 0}
-    lost["steer"] = {"previous_response_id": "nope", "input": "x"}
-    lost["error"] = {"type": "invalid_request_error", "code": "response_not_found", "message": "m"}
-    judge([lost])
-
-
 def _set(at: int, *path: Any) -> Callable[[list[Event]], None]:
     """Set the value at the end of a path in one event."""
 

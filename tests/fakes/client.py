@@ -52,6 +52,11 @@ class Client:
         frame = {"type": "response.create", "model": "m", "store": False, "input": "hi", **extra}
         await self.send(frame if lane is None else {**frame, "stream_id": lane})
 
+    async def steer(self, target: object, value: Any, **extra: Any) -> None:
+        """`response.steer`; `extra` is what must not be there."""
+        frame = {"type": "response.steer", "previous_response_id": target, "input": value}
+        await self.send({**frame, **extra})
+
     async def event(self, lane: str | _AnyLane | None = ANY, timeout: float = 5) -> Event:
         """The oldest event (of this lane) that nobody asked for yet; waits for it."""
         with anyio.fail_after(timeout):
