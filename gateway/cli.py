@@ -150,7 +150,7 @@ def _with_settings(
 
 
 def _option(name: str, option: str) -> click.Option:
-    from gateway.settings import Settings, metavar, shown
+    from gateway.settings import Settings, choices, metavar, shown
 
     field = Settings.model_fields[name]
     # Every value is left as text: `load` judges them all alike, wherever they come from.
@@ -159,7 +159,15 @@ def _option(name: str, option: str) -> click.Option:
         both = f"{option}/--no-{option[2:]}"
         return click.Option([name, both], is_flag=True, default=None, help=text)
     repeated = isinstance(field.default, tuple)
-    return click.Option([name, option], multiple=repeated, metavar=metavar(name), help=text)
+    return click.Option(
+        [name, option],
+        multiple=repeated,
+        metavar=metavar(name),
+        help=text,
+        shell_complete=lambda _ctx, _param, typed: [
+            one for one in choices(name) if one.startswith(typed.lower())
+        ],
+    )
 
 
 @click.command()

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from gateway.values import (
+    ANY_CASE,
     SIZE,
     UNITS,
     BaseUrl,
@@ -65,7 +66,8 @@ class Settings(BaseSettings):
     )
     upstream_key: Key | None = Field(None, description="Key that the gateway shows to the backend.")
     forward_authorization: bool = Field(
-        default=False, description="Pass each client's Authorization on to the backend."
+        default=False,
+        description="Show the backend each client's key; with `--api-key` that is the gateway's.",
     )
     allow_open: bool = Field(
         default=False, description="Listen beyond loopback without any keys: open to everyone."
@@ -107,7 +109,7 @@ class Settings(BaseSettings):
         2_592_000.0, gt=0, description="Seconds that a stored response is kept."
     )
     max_chain: Count = Field(10_000, ge=1, description="Items that a create may build on.")
-    steer_boundary: Literal["text", "item"] = Field(
+    steer_boundary: Annotated[Literal["text", "item"], ANY_CASE] = Field(
         "text", description="Where a steer may stop an answer: within a text, or after an item."
     )
     steerable: bool = Field(default=True, description="Let clients steer this backend's responses.")
@@ -125,10 +127,22 @@ class Settings(BaseSettings):
     drain_timeout: Seconds = Field(
         30.0, ge=0, description="Seconds that running responses get when the gateway stops."
     )
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], ANY_CASE] = Field(
         "info", description="Least severe log lines to write."
     )
-    log_format: Literal["text", "json"] = Field("text", description="Log lines for people or not.")
+    log_format: Annotated[Literal["text", "json"], ANY_CASE] = Field(
+        "text", description="Log lines for people or not."
+    )
+
+    @field_validator("forward_authorization")
+    @classmethod
+    def _one_key(cls, value: bool, info: ValidationInfo) -> bool:  # noqa: FBT001  (pydantic's call)
+        if value and info.data.get("upstream_key") is not None:
+            raise ValueError(
+                f"cannot go with {PREFIX}UPSTREAM_KEY:"
+                " the backend is shown the client's key or the gateway's"
+            )
+        return value
 
     @model_validator(mode="after")
     def _closed(self) -> Settings:
@@ -164,11 +178,19 @@ def variable(name: str) -> str:
     return PREFIX + name.upper()
 
 
+def choices(name: str) -> list[str]:
+    """All that a field can be, if they are few."""
+    kind = Settings.model_fields[name].annotation
+    if name == "dialect":
+        return dialects()
+    return list(get_args(kind)) if get_origin(kind) is Literal else []
+
+
 def metavar(name: str) -> str:
     """What --help calls a flag's value."""
     field = Settings.model_fields[name]
     if get_origin(field.annotation) is Literal:
-        return "|".join(get_args(field.annotation))
+        return "|".join(choices(name))
     if SIZE in field.metadata:
         return "SIZE"
     kinds: dict[object, str] = {int: "N", float: "SECONDS"}
@@ -185,7 +207,7 @@ def shown(name: str, value: Any) -> str:
     if SIZE in Settings.model_fields[name].metadata:
         unit = next(unit for unit, size in UNITS.items() if value % size == 0)
         return f"{value // UNITS[unit]}{unit}" if value else "0"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 def table() -> str:

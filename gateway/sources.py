@@ -7,13 +7,13 @@ import os
 import re
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, get_origin
 
 from annotated_types import Ge, Gt, Le
 from pydantic import ValidationError
 from pydantic_settings import EnvSettingsSource
 
-from gateway.settings import PREFIX, Settings, flag, shown, variable
+from gateway.settings import PREFIX, Settings, choices, flag, shown, variable
 from gateway.values import SIZE
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 DEFAULT_FILE: Final = Path("multilane.toml")
 #: Come from the environment, or from the file that the variable + `_FILE` names.
 SECRETS: Final = ("api_keys", "upstream_key")
+#: Variables of our own that are no settings: the key that `multilane load` shows.
+OTHERS: Final = (f"{PREFIX}LOAD_KEY",)
 #: Kubernetes sets these in every pod when there is a Service called `multilane`.
 SERVICE_LINK: Final = re.compile(
     PREFIX + r"(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)"
@@ -75,7 +77,7 @@ def _environment() -> dict[str, tuple[str, Any]]:
     linked = PREFIX + "SERVICE_HOST" in os.environ
     for name in os.environ:
         ours = name.startswith(PREFIX) and not (linked and SERVICE_LINK.fullmatch(name))
-        if ours and name not in known:
+        if ours and name not in known and name not in OTHERS:
             raise BadStart(_unknown(name, known))
     values = EnvSettingsSource(Settings)()
     if linked and os.environ.get(variable("port"), "").startswith(("tcp://", "udp://", "sctp://")):
@@ -120,6 +122,9 @@ def _line(error: ErrorDetails, found: Mapping[str, tuple[str, Any]]) -> str:
         return f"{origin}: {own}"
     if name in SECRETS:
         return f"{origin}: must be keys of visible ASCII characters"
+    if value == "":
+        allowed = _allowed(name)
+        return f"{origin}: must not be empty" + (f": {allowed}" if allowed != "text" else "")
     return f"{origin}: must be {_allowed(name)}, not {str(value)[:40]!r}"
 
 
@@ -129,8 +134,8 @@ def _allowed(name: str) -> str:
     if SIZE in field.metadata:
         return "a size such as 8MiB, 512KiB or 1048576 (bytes)" + _bounds(name)
     kind = field.annotation
-    if get_origin(kind) is Literal:
-        return " or ".join(get_args(kind))
+    if named := choices(name):
+        return f"{', '.join(named[:-1])} or {named[-1]}"
     if get_origin(kind) is tuple:
         return "a list of text"
     kinds: dict[object, str] = {bool: "true or false", int: "an integer", float: "seconds"}
@@ -138,15 +143,13 @@ def _allowed(name: str) -> str:
 
 
 def _bounds(name: str) -> str:
-    text = ""
-    for bound in Settings.model_fields[name].metadata:
-        match bound:
-            case Ge(ge=least):
-                text += f", at least {shown(name, least)}"
-            case Gt(gt=below):
-                text += f", more than {shown(name, below)}"
-            case Le(le=most):
-                text += f", at most {shown(name, most)}"
-            case _:
-                pass
-    return text
+    found = {type(bound): bound for bound in Settings.model_fields[name].metadata}
+    match found.get(Ge), found.get(Gt), found.get(Le):
+        case Ge(ge=least), None, Le(le=most):
+            return f" from {shown(name, least)} to {shown(name, most)}"
+        case None, Gt(gt=below), Le(le=most):
+            return f", more than {shown(name, below)} and up to {shown(name, most)}"
+        case Ge(ge=least), None, None:
+            return f", at least {shown(name, least)}"
+        case _:
+            return ""

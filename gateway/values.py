@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import pkgutil
 import re
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 from annotated_types import Le
@@ -35,6 +35,10 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def _lower(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
 
 
 def _number(value: object) -> object:
@@ -115,6 +119,8 @@ def _origin(value: str) -> str:
     return value.rstrip("/").lower()
 
 
+#: Lets a choice be written in any case.
+ANY_CASE: Final = BeforeValidator(_lower)
 #: Marks the fields whose numbers are bytes.
 SIZE: Final = BeforeValidator(_size)
 
@@ -125,7 +131,7 @@ Size = Annotated[int, SIZE]
 Text = Annotated[str, AfterValidator(str.strip), Field(min_length=1)]
 Host = Annotated[str, AfterValidator(_host)]
 BaseUrl = Annotated[str, AfterValidator(_upstream)]
-Dialect = Annotated[str, AfterValidator(_dialect)]
+Dialect = Annotated[str, ANY_CASE, AfterValidator(_dialect)]
 RedisUrl = Annotated[str, AfterValidator(_redis)]
 Key = Annotated[SecretStr, AfterValidator(_key)]
 Keys = Annotated[tuple[Key, ...], BeforeValidator(_words)]

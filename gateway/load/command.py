@@ -76,7 +76,7 @@ _NOT_NEGATIVE = click.FloatRange(min=0)
     help="Seconds without an event after which a lane counts as unanswered.",
 )
 @click.option("--model", help="[default: the gateway's]")
-@click.option("--key", envvar="MULTILANE_API_KEY", help="[env: MULTILANE_API_KEY]")
+@click.option("--key", envvar="MULTILANE_LOAD_KEY", help="[env: MULTILANE_LOAD_KEY]")
 @click.option(
     "--input",
     "text",

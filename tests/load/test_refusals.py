@@ -30,7 +30,7 @@ async def test_the_key_is_sent(stub: Stub) -> None:
 
     stub.gate = gate
     assert (await run(stub, "--key", "sesame")).exit_code == 0
-    assert (await run(stub, env={"MULTILANE_API_KEY": "sesame"})).exit_code == 0
+    assert (await run(stub, env={"MULTILANE_LOAD_KEY": "sesame"})).exit_code == 0
     refused = await run(stub, "--json")
     assert refused.exit_code == 2
     assert refused.stdout == ""

@@ -17,27 +17,25 @@ if TYPE_CHECKING:
 
 URL = "must be an http(s) base URL such as http://127.0.0.1:8000/v1"
 KEY = "a key must be visible ASCII characters without spaces, at least one"
-NUMBER = "must be an integer, at least 1, at most 1000000000"
+NUMBER = "must be an integer from 1 to 1000000000"
 SIZE = "must be a size such as 8MiB, 512KiB or 1048576 (bytes), at least 1KiB"
 
 FLAGS = [
-    ("--port x", "--port: must be an integer, at least 0, at most 65535, not 'x'"),
-    ("--port 70000", "--port: must be an integer, at least 0, at most 65535, not '70000'"),
+    ("--port x", "--port: must be an integer from 0 to 65535, not 'x'"),
+    ("--port 70000", "--port: must be an integer from 0 to 65535, not '70000'"),
+    ("--port=", "--port: must not be empty: an integer from 0 to 65535"),
     ("--max-active 0", f"--max-active: {NUMBER}, not '0'"),
     ("--max-active 1.5", f"--max-active: {NUMBER}, not '1.5'"),
-    ("--max-age 0", "--max-age: must be seconds, more than 0, at most 1000000000, not '0'"),
-    (
-        "--drain-timeout nan",
-        "--drain-timeout: must be seconds, at least 0, at most 1000000000, not 'nan'",
-    ),
+    ("--max-age 0", "--max-age: must be seconds, more than 0 and up to 1000000000, not '0'"),
+    ("--drain-timeout nan", "--drain-timeout: must be seconds from 0 to 1000000000, not 'nan'"),
     (
         "--idle-timeout inf",
-        "--idle-timeout: must be seconds, more than 0, at most 1000000000, not 'inf'",
+        "--idle-timeout: must be seconds, more than 0 and up to 1000000000, not 'inf'",
     ),
     ("--max-frame-bytes 64MB", f"--max-frame-bytes: {SIZE}, not '64MB'"),
     ("--max-frame-bytes 64", f"--max-frame-bytes: {SIZE}, not '64'"),
     ("--max-frame-bytes -1", f"--max-frame-bytes: {SIZE}, not '-1'"),
-    ("--log-level loud", "--log-level: must be debug or info or warning or error, not 'loud'"),
+    ("--log-level loud", "--log-level: must be debug, info, warning or error, not 'loud'"),
     ("--log-format xml", "--log-format: must be text or json, not 'xml'"),
     ("--dialect latin", "--dialect: must be one of llamacpp, openai"),
     ("--upstream b.example/v1", f"--upstream: {URL}"),
@@ -64,11 +62,12 @@ FLAGS = [
         "--allow-origin app.example",
         "--allow-origin: must be origins such as https://app.example.com, or *",
     ),
-    ("--model=", "--model: must be text, not ''"),
+    ("--model=", "--model: must not be empty"),
+    ("--upstream=", f"--upstream: {URL}"),
     ("--config none.toml", "none.toml: cannot be read: No such file or directory"),
 ]
 VARIABLES = [
-    ("PORT", "", "MULTILANE_PORT: must be an integer, at least 0, at most 65535, not ''"),
+    ("PORT", "", "MULTILANE_PORT: must not be empty: an integer from 0 to 65535"),
     ("ALLOW_OPEN", "maybe", "MULTILANE_ALLOW_OPEN: must be true or false, not 'maybe'"),
     ("API_KEYS", "", f"MULTILANE_API_KEYS: {KEY}"),
     ("API_KEYS", "hush,,b", f"MULTILANE_API_KEYS: {KEY}"),
@@ -90,7 +89,7 @@ VARIABLES = [
     ("ZZZ", "hush", "MULTILANE_ZZZ is not a setting"),
 ]
 FILES = [
-    ("port = true", "port: must be an integer, at least 0, at most 65535, not 'True'"),
+    ("port = true", "port: must be an integer from 0 to 65535, not 'True'"),
     ("model = 5", "model: must be text, not '5'"),
     ("allow_origin = 5", "allow_origin: must be a list of text, not '5'"),
     ("max_actve = 5", "max_actve is not a setting; did you mean max_active?"),
@@ -155,6 +154,18 @@ def test_a_secret_from_two_places(
     monkeypatch.setenv("MULTILANE_API_KEYS_FILE", "keys")
     line = "MULTILANE_API_KEYS_FILE: set either this or MULTILANE_API_KEYS, not both"
     refused(run("serve"), line, started)
+
+
+def test_two_keys_for_the_backend(
+    run: Callable[..., Result], started: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MULTILANE_UPSTREAM_KEY", "hush")
+    line = (
+        "--forward-authorization: cannot go with MULTILANE_UPSTREAM_KEY:"
+        " the backend is shown the client's key or the gateway's"
+    )
+    refused(run("serve", "--forward-authorization"), line, started)
+    assert run("serve", "--no-forward-authorization").exit_code == 0
 
 
 def test_in_a_process_of_its_own() -> None:

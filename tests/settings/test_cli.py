@@ -77,6 +77,9 @@ def test_completion(shell: str, run: Callable[..., Result]) -> None:
     for line, expected in (
         ("multilane re", "rehearse"),
         ("multilane serve --max-a", "--max-active"),
+        ("multilane serve --dialect ll", "llamacpp"),
+        ("multilane serve --log-level wa", "warning"),
+        ("multilane demo --log-format js", "json"),
     ):
         typed = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
         if shell == "fish":

@@ -37,6 +37,9 @@ def test_every_field_can_come_from_the_environment_and_the_file(
         "log_format": "json",
         "allow_origin": "https://a.example",
         "retries": "3",
+        "redis_url": "memory",
+        "steer_boundary": "item",
+        "steerable": "false",
     }
     defaults = Settings()
     chosen = {
@@ -63,6 +66,16 @@ def test_another_file_can_be_named() -> None:
     assert settings.port == 8080
     assert settings.allow_origin == ("https://a.example", "*")
     assert settings.allow_open
+
+
+def test_choices_may_be_written_in_any_case() -> None:
+    settings = load({"log_level": "INFO", "log_format": "Json", "dialect": "OpenAI"})
+    assert (settings.log_level, settings.log_format, settings.dialect) == ("info", "json", "openai")
+
+
+def test_the_load_generators_key_is_none_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MULTILANE_LOAD_KEY", "hush")
+    assert load() == Settings()
 
 
 @pytest.mark.parametrize(
