@@ -69,7 +69,7 @@ class Connection:
             Shelf(records.archive, key_id),
             self._outbox,
             self._desk,
-            self._board.upcoming,
+            self._board.continues,
             headers,
         )
         self._ending: ClientFault | None = None
@@ -122,6 +122,7 @@ class Connection:
     async def _wind_down(self, fault: ClientFault, grace: float, code: int, reason: str) -> None:
         """Answer every waiting create with `fault`, let the running ones end, then close."""
         self._ending = fault
+        self._desk.stop(fault.message)
         for create in self._board.close():
             self._outbox.error(fault, create.stream_id)
         await self._until_idle(grace)

@@ -62,7 +62,7 @@ class _Lane:
 
 
 class Board:
-    """The lanes of one connection. Every operation but `close` is O(1).
+    """The lanes of one connection. Every operation but `close` and `continues` is O(1).
 
     `max_active` counts running responses, `max_named` the distinct `stream_id`s ever used,
     `max_queued` and `max_queued_bytes` (bytes of frames) what waits on all lanes together.
@@ -111,10 +111,10 @@ class Board:
         """Whether `close` was called: then neither `submit` nor `succeed` may be."""
         return self._closed
 
-    def upcoming(self, stream_id: str | None) -> Create | None:
-        """The create that waits first on this lane."""
+    def continues(self, stream_id: str | None, parent_id: str) -> bool:
+        """Whether a create that names this parent waits on this lane. O(what waits there)."""
         lane = self._lanes.get(stream_id)
-        return lane.queue[0][1] if lane is not None and lane.queue else None
+        return lane is not None and any(create.parent_id == parent_id for _, create in lane.queue)
 
     def submit(self, create: Create) -> list[Create]:
         """Take a create in; return what starts now: this create or nothing.

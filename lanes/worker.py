@@ -19,6 +19,7 @@ from lanes.events import Stamp
 from lanes.frames import Create
 from lanes.lineage import check_outputs, parent_not_found
 from lanes.run import STREAMING, Run, State
+from steering.ledger import Target
 from steering.successor import body, prepend
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ class _Carried:
 class Worker:
     """Runs the creates of one connection, each in the task that calls `carry`.
 
-    `headers` are the client's, as far as the upstream may see them. `upcoming` tells which create
-    waits next on a lane.
+    `headers` are the client's, as far as the upstream may see them. `continues` tells whether on
+    this lane a create waits that names this parent.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Worker:
         shelf: Shelf,
         outbox: Outbox,
         desk: Desk,
-        upcoming: Callable[[str | None], Create | None],
+        continues: Callable[[str | None, str], bool],
         headers: Mapping[str, str],
         *,
         clock: Callable[[], float] = time.time,
@@ -94,7 +95,7 @@ class Worker:
         self._outbox = outbox
         self._shelf = shelf
         self._desk = desk
-        self._upcoming = upcoming
+        self._continues = continues
         self._headers = headers
         self._clock = clock
         self._carried: set[_Carried] = set()
@@ -108,16 +109,18 @@ class Worker:
         itself, in the same slot. Whatever breaks here is this lane's trouble alone; only
         cancellation gets out.
         """
-        carried = None
+        carried, bound = None, steers or []
         try:
-            carried = self._start(create, steers, await self._parent(create))
+            if steers is None:
+                bound = self._desk.take(create.parent_id, create.stream_id)
+            carried = self._start(create, bound, await self._parent(create))
             await self._run(carried)
             return await self._follow(carried)
         except Fault as fault:
-            self._refuse(create, steers if carried is None else carried.bound, fault)
+            self._refuse(create, bound, fault)
         except Exception:
             log.exception("a run broke by our own fault")
-            self._break(create, steers, carried)
+            self._break(create, bound, carried)
         finally:
             if carried is not None:
                 carried.run.abandon()
@@ -144,10 +147,7 @@ class Worker:
             raise parent_not_found(create.parent_id)
         return node
 
-    def _start(
-        self, create: Create, steers: list[Submission] | None, parent: Node | None
-    ) -> _Carried:
-        bound = self._bound(create, steers, parent)
+    def _start(self, create: Create, bound: list[Submission], parent: Node | None) -> _Carried:
         entries = self._entries(create, bound, parent)
         stamp = Stamp(create.stream_id)
         run = Run(
@@ -163,16 +163,6 @@ class Worker:
         self._carried.add(carried)
         return carried
 
-    def _bound(
-        self, create: Create, steers: list[Submission] | None, parent: Node | None
-    ) -> list[Submission]:
-        """The steers in the create's input: those that made it, or that waited for it."""
-        if steers is not None:
-            return steers
-        if parent is None or parent.lane != create.stream_id:
-            return []  # a fork takes none
-        return self._desk.take(parent.id)
-
     def _entries(
         self, create: Create, bound: list[Submission], parent: Node | None
     ) -> tuple[Entry, ...]:
@@ -180,22 +170,25 @@ class Worker:
         conversation = create.body.get("conversation") is not None
         try:
             return check_outputs(items, parent, self._lineage, conversation=conversation)
-        except ClientFault as fault:
+        except ClientFault:
             self._lineage.evict_failed(create.stream_id, create.parent_id)
-            self._desk.fail(bound, fault.message)
             raise
 
     def _begin(self, carried: _Carried) -> None:
         """Its `response.created` was sent: from now on it can be steered, and its steers stand."""
         carried.begun = True
+        create, run = carried.create, carried.run
         self._desk.open(
-            carried.run.id,
-            partial(self._send, carried.stamp),
-            partial(self._cut, carried),
-            _unsteerable(carried.create, self._upstream.profile),
+            Target(
+                run.id,
+                create.stream_id,
+                partial(self._send, carried.stamp),
+                partial(self._cut, carried),
+                partial(self._continues, create.stream_id, run.id),
+                _unsteerable(create, self._upstream.profile),
+            )
         )
-        if carried.bound:
-            self._desk.commit(carried.bound, carried.run.id)
+        self._desk.commit(carried.bound, run.id)
 
     def _send(self, stamp: Stamp, event: dict[str, Any]) -> None:
         self._outbox.put(stamp, encode(event)[:-1])
@@ -213,13 +206,10 @@ class Worker:
             if carried.begun:
                 self._desk.fail_target(run.id)
             return None
-        following = self._upcoming(create.stream_id)
-        answered = following is not None and following.parent_id == run.id
         bound = await self._desk.end(
             run.id,
             completed=run.state is State.COMPLETED,
             required=run.required_input(),
-            answered=answered,
         )
         if not bound:
             return None
@@ -279,9 +269,7 @@ class Worker:
             self._lineage.evict_failed(create.stream_id, create.parent_id)
             self._refuse(create, carried.bound, run.fault)
 
-    def _break(
-        self, create: Create, steers: list[Submission] | None, carried: _Carried | None
-    ) -> None:
+    def _break(self, create: Create, bound: list[Submission], carried: _Carried | None) -> None:
         fault = UpstreamFault(
             "The gateway failed on this request.",
             code="server_error",
@@ -293,15 +281,16 @@ class Worker:
                 carried.run.fail(fault)
         if carried is not None and carried.run.give_up(fault):
             self._desk.fail_target(carried.run.id)
+            self._desk.fail(bound, fault.message)
         else:
-            self._refuse(create, steers if carried is None else carried.bound, fault)
+            self._refuse(create, bound, fault)
 
-    def _refuse(self, create: Create, steers: list[Submission] | None, fault: Fault) -> None:
+    def _refuse(self, create: Create, bound: list[Submission], fault: Fault) -> None:
         """The create ends before anything of it was sent: an error, and its steers go back.
 
         A successor is nobody's request, so there is nobody to tell but those who steered.
         """
-        self._desk.fail(steers or [], fault.message)
+        self._desk.fail(bound, fault.message)
         if not create.follows:
             self._outbox.error(fault, create.stream_id)
 

@@ -43,21 +43,17 @@ class Desk:
         self._key_id = key_id
         self._reply = reply
         self._clock = clock
-        # Records are written one after another, so that they stand in order of submission.
-        self._turn = anyio.Lock()
+        self._stopped: str | None = None
+        # Submission id -> whether it was answered; there while its record is being written.
+        self._admitting: dict[str, anyio.Event] = {}
 
-    def open(
-        self,
-        response_id: str,
-        send: Callable[[dict[str, Any]], None],
-        cut: Callable[[], None],
-        refusal: str | None = None,
-    ) -> None:
-        """A response was created. `send` numbers an event as its own, `cut` asks it to stop.
+    def open(self, target: Target) -> None:
+        """A response was created."""
+        self._ledger.open(target)
 
-        `refusal` says why it cannot be steered; None: it can.
-        """
-        self._ledger.open(response_id, send, cut, refusal)
+    def stop(self, why: str) -> None:
+        """Nothing is created any more on this connection, so nothing more can be steered."""
+        self._stopped = why
 
     def receive(self, steer: Steer) -> Submission | None:
         """Take a steer in or fail it, at once. A submission is to be admitted by `admit`."""
@@ -67,67 +63,54 @@ class Desk:
             if target is None:
                 message = f"Response '{steer.target}' is not of this connection, or long over."
                 raise SteerFault(Code.NOT_FOUND, message)
+            if self._stopped is not None:
+                raise SteerFault(Code.NOT_ACTIVE, self._stopped)
             name = steer_id(target.id)
-            return self._ledger.submit(name, target, steer.frame["input"], messages, steer.size)
+            submission = self._ledger.submit(
+                name, target, steer.frame["input"], messages, steer.size
+            )
         except SteerFault as fault:
             send = self._reply if target is None else target.send
             send(failed(fault, steer.target, steer.frame.get("input")))
             return None
+        self._admitting[name] = anyio.Event()
+        return submission
 
     async def admit(self, submission: Submission) -> None:
         """Have a submission written down, then accept it; its target is asked to stop.
 
         Nothing is accepted that was not written, and nothing after its target's last chance.
+        Records are written at the same time, but answered in order: the order is all that tells a
+        client which of its steers has which id.
         """
         target = submission.of
-        async with self._turn:
-            if submission.state is not State.ADMITTING:
-                return
-            try:
-                await self._clerk.append(self._record(submission))
-            except StoreUnavailable:
-                message = "Steering is not available right now; the response goes on unsteered."
-                self._fail(submission, SteerFault(Code.UNAVAILABLE, message))
-                return
-            if target.phase in (Phase.COMPLETED, Phase.CLOSED):
-                message = f"Response '{target.id}' takes no more input."
-                self._fail(submission, SteerFault(Code.NOT_ACTIVE, message))
-                return
-            self._ledger.accept(submission)
-            target.send(accepted(submission))
-        if target.phase is Phase.WAITING:
-            self._hold(target)
-        else:
-            target.cut()
+        try:
+            fault = await self._append(submission)
+            await self._answered(target, before=submission)
+            if submission.state is State.ADMITTING:
+                self._answer(submission, fault)
+        finally:
+            self._admitting.pop(submission.id).set()
 
     async def end(
-        self,
-        response_id: str,
-        *,
-        completed: bool,
-        required: list[dict[str, Any]],
-        answered: bool,
+        self, response_id: str, *, completed: bool, required: list[dict[str, Any]]
     ) -> list[Submission]:
         """The response ended as a valid parent; returns what its successor is to carry, if any.
 
         `required` are the outputs that the client owes it: then its submissions wait for the
-        client's own create; it is not told so where that is there already (`answered`). What is
-        being written when the response ends is waited for.
+        client's own create. What is being written when the response ends is waited for.
         """
         target = self._ledger.find(response_id)
         if target is None or target.phase is not Phase.ACTIVE:
             return []
-        if target.admitting:
-            async with self._turn:
-                pass
+        await self._answered(target)
         if required and (completed or target.waiting):
             self._ledger.end(target, Phase.WAITING, required)
-            if not answered:
-                self._hold(target)
+            self._hold(target)
             return []
-        if target.waiting:
+        if any(submission.state is State.ACCEPTED for submission in target.waiting):
             return self._bind(target)
-        self._ledger.end(target, Phase.COMPLETED if completed else Phase.CLOSED, [])
+        self._ledger.end(target, Phase.COMPLETED if completed else Phase.CLOSED)
         return []
 
     def fail_target(self, response_id: str) -> None:
@@ -135,16 +118,19 @@ class Desk:
         target = self._ledger.find(response_id)
         if target is None:
             return
-        self._ledger.end(target, Phase.CLOSED, [])
+        self._ledger.end(target, Phase.CLOSED)
         message = f"Response '{response_id}' failed, so no successor can continue it."
         for submission in tuple(target.waiting):
             if submission.state is not State.ADMITTING:
                 self._fail(submission, SteerFault(Code.SUCCESSOR_FAILED, message))
 
-    def take(self, response_id: str) -> list[Submission]:
-        """What an explicit create that continues the response on its lane is to carry."""
-        target = self._ledger.find(response_id)
-        if target is None or target.phase is not Phase.WAITING:
+    def take(self, response_id: str | None, lane: str | None) -> list[Submission]:
+        """What a client's own create that continues the response is to carry.
+
+        Nothing on another lane than the response's: that is a fork.
+        """
+        target = self._ledger.find(response_id) if response_id is not None else None
+        if target is None or target.phase is not Phase.WAITING or target.lane != lane:
             return []
         return self._bind(target)
 
@@ -166,12 +152,46 @@ class Desk:
         for submission in self._ledger.drop():
             self._write([submission], State.DROPPED, reason="connection_closed")
 
+    async def _append(self, submission: Submission) -> SteerFault | None:
+        try:
+            await self._clerk.append(self._record(submission))
+        except StoreUnavailable:
+            message = "Steering is not available right now; the response goes on unsteered."
+            return SteerFault(Code.UNAVAILABLE, message)
+        return None
+
+    async def _answered(self, target: Target, *, before: Submission | None = None) -> None:
+        """Wait until the target's submissions so far, or those `before` one, were answered."""
+        for submission in tuple(target.waiting):
+            if submission is before:
+                return
+            if submission.state is State.ADMITTING:
+                await self._admitting[submission.id].wait()
+
+    def _answer(self, submission: Submission, fault: SteerFault | None) -> None:
+        target = submission.of
+        try:
+            if fault is not None:
+                raise fault
+            self._ledger.accept(submission)
+        except SteerFault as refused:
+            self._fail(submission, refused)
+            return
+        target.send(accepted(submission))
+        if target.phase is Phase.WAITING:
+            self._hold(target)
+        else:
+            target.cut()
+
     def _bind(self, target: Target) -> list[Submission]:
         bound = self._ledger.bind(target)
         self._write(bound, State.BOUND)
         return bound
 
     def _hold(self, target: Target) -> None:
+        """Tell the client that its outputs are waited for, unless they are here already."""
+        if target.answered():
+            return
         held = self._ledger.hold(target)
         for submission in held:
             target.send(pending(submission, target.required))

@@ -27,27 +27,33 @@ class Phase(StrEnum):
     CLOSED = "closed"  # failed, incomplete, steered, or its successor was asked for
 
 
+def _nothing() -> None:
+    """A response that is over has nothing to stop."""
+
+
+def _never() -> bool:
+    return False
+
+
 @dataclass(slots=True, eq=False)
 class Target:
     """One response that can be steered, or could once.
 
-    `send` numbers an event as the response's own, `cut` asks the response to stop. `refusal` says
-    why its kind of response takes no steers at all; `waiting` are its submissions without a
-    verdict, in order; `required` the stubs of what the client owes it.
+    `lane` is only compared. `send` numbers an event as the response's own, `cut` asks the response
+    to stop, `answered` tells whether the client's own create that continues it waits already.
+    `refusal` says why its kind of response takes no steers at all; `waiting` are its submissions
+    without a verdict, in order; `required` the stubs of what the client owes it.
     """
 
     id: str
+    lane: str | None
     send: Callable[[dict[str, Any]], None] = field(repr=False)
-    cut: Callable[[], None] = field(repr=False)
+    cut: Callable[[], None] = field(default=_nothing, repr=False)
+    answered: Callable[[], bool] = field(default=_never, repr=False)
     refusal: str | None = None
     phase: Phase = Phase.ACTIVE
     required: list[dict[str, Any]] = field(default_factory=list)
     waiting: list[Submission] = field(default_factory=list)
-
-    @property
-    def admitting(self) -> bool:
-        """Whether a submission's record is still being written."""
-        return any(one.state is State.ADMITTING for one in self.waiting)
 
 
 @dataclass(slots=True, eq=False)
@@ -85,17 +91,9 @@ class Ledger:
         """The target of that id, if it is of this connection and not long over."""
         return self._targets.get(response_id)
 
-    def open(
-        self,
-        response_id: str,
-        send: Callable[[dict[str, Any]], None],
-        cut: Callable[[], None],
-        refusal: str | None = None,
-    ) -> Target:
-        """A response was created; see Target."""
-        target = Target(response_id, send, cut, refusal)
-        self._targets[response_id] = target
-        return target
+    def open(self, target: Target) -> None:
+        """A response was created."""
+        self._targets[target.id] = target
 
     def submit(
         self, steer_id: str, target: Target, value: Any, messages: list[dict[str, Any]], size: int
@@ -110,7 +108,8 @@ class Ledger:
         return submission
 
     def accept(self, submission: Submission) -> None:
-        """Its record is written."""
+        """Its record is written. Raises SteerFault if that took until after the last chance."""
+        _check_open(submission.of)
         self._step(submission, Step.ACCEPT)
 
     def hold(self, target: Target) -> list[Submission]:
@@ -120,15 +119,18 @@ class Ledger:
             self._step(submission, Step.HOLD)
         return held
 
-    def end(self, target: Target, phase: Phase, required: list[dict[str, Any]]) -> None:
+    def end(
+        self, target: Target, phase: Phase, required: list[dict[str, Any]] | None = None
+    ) -> None:
         """The target's terminal event was sent; `required` are the outputs the client owes it."""
         target.phase = phase
-        target.required = required
+        target.required = required or []
+        target.cut = _nothing  # it would keep all of the response in memory
         self._forget_old()
 
     def bind(self, target: Target) -> list[Submission]:
         """A request for its successor is made: all that wait go into it, and none comes after."""
-        target.phase = Phase.CLOSED
+        self.end(target, Phase.CLOSED)
         bound = [one for one in target.waiting if one.state in (State.ACCEPTED, State.PENDING)]
         for submission in bound:
             self._step(submission, Step.BIND)
@@ -152,12 +154,7 @@ class Ledger:
     def _check(self, target: Target, size: int) -> None:
         if target.refusal is not None:
             raise SteerFault(Code.NOT_SUPPORTED, target.refusal)
-        if target.phase is Phase.COMPLETED:
-            message = f"Response '{target.id}' has completed; create a response that continues it."
-            raise SteerFault(Code.COMPLETED, message)
-        if target.phase is Phase.CLOSED:
-            message = f"Response '{target.id}' takes no more input; steer the one that follows it."
-            raise SteerFault(Code.NOT_ACTIVE, message)
+        _check_open(target)
         taken = sum(one.size for one in target.waiting)
         if len(target.waiting) >= self._max_waiting or taken + size > self._max_bytes:
             raise SteerFault(
@@ -175,10 +172,19 @@ class Ledger:
             submission.of.waiting.remove(submission)
 
     def _forget_old(self) -> None:
-        """Drop the oldest targets that are over; one that still waits is kept whatever its age."""
+        """Drop the oldest targets that are over; one with submissions is kept whatever its age."""
         for response_id in list(self._targets):
             if len(self._targets) <= self._max_targets:
                 return
             target = self._targets[response_id]
-            if target.phase in (Phase.COMPLETED, Phase.CLOSED) and not target.waiting:
+            if target.phase is not Phase.ACTIVE and not target.waiting:
                 del self._targets[response_id]
+
+
+def _check_open(target: Target) -> None:
+    if target.phase is Phase.COMPLETED:
+        message = f"Response '{target.id}' has completed; create a response that continues it."
+        raise SteerFault(Code.COMPLETED, message)
+    if target.phase is Phase.CLOSED:
+        message = f"Response '{target.id}' takes no more input; steer the one that follows it."
+        raise SteerFault(Code.NOT_ACTIVE, message)

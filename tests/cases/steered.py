@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.fakes.client import Client, Event
     from tests.fakes.exchange import Exchange
 
-SETTINGS = {"temperature": 0.5, "tools": [], "instructions": "be brief", "metadata": {"k": "v"}}
+SETTINGS: dict[str, Any] = {"temperature": 0.5, "tools": [], "instructions": "be brief", "metadata": {"k": "v"}}
 
 
 @dataclass
@@ -139,6 +139,18 @@ async def talking(on: Stand, lane: str | None = None, *texts: str, **extra: Any)
     running = await begin(on, lane, *opened(), **extra)
     await running.says(*(texts or ("abc",)))
     return running
+
+
+async def untouched(parent: Running) -> None:
+    """It goes on, ends completed, and nothing follows it."""
+    await parent.says("on")
+    await parent.send(*closed("abcon"), completed(output=[message("abcon")]))
+    response = await parent.ended()
+    assert response["output"][0]["content"][0]["text"] == "abcon"
+    before = len(parent.on.fake.exchanges)
+    next_one, _ = await parent.on.turn(parent.lane, previous_response_id=parent.id)
+    assert len(parent.on.fake.exchanges) == before + 1
+    assert turns(next_one)[1:] == [("assistant", "abcon"), ("user", "hi")]
 
 
 def text_of(item: Event) -> str:

@@ -157,10 +157,10 @@ async def test_a_fault_of_our_own_fails_its_response_alone(
 async def test_a_fault_of_our_own_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     start = Worker._start
 
-    def planted(worker: Worker, create: Any, *steers: Any) -> Any:
+    def planted(worker: Worker, create: Any, *rest: Any) -> Any:
         if create.body["input"] == "PLANTED":
             raise RuntimeError("planted")
-        return start(worker, create, *steers)
+        return start(worker, create, *rest)
 
     monkeypatch.setattr(Worker, "_start", planted)
     async with stand() as on:

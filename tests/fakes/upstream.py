@@ -39,6 +39,12 @@ class Upstream:
         self.connections = 0
         self._send, self._receive = anyio.create_memory_object_stream[Exchange](float("inf"))
         self._tasks: anyio.abc.TaskGroup | None = None
+        self._server: asyncio.Server | None = None
+
+    def refuse(self) -> None:
+        """Take no more connections."""
+        assert self._server is not None
+        self._server.close()
 
     async def next(self, timeout: float = 5) -> Exchange:
         """The next request that was not handed out yet; waits for it."""
@@ -67,7 +73,7 @@ class Upstream:
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[Upstream]:
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: _Connection(self), "127.0.0.1", 0)
+        self._server = server = await loop.create_server(lambda: _Connection(self), "127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
         try:
             async with anyio.create_task_group() as self._tasks:
