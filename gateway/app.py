@@ -97,13 +97,18 @@ class Gateway:
         """
         self.draining = True
         timeout = self.settings.drain_timeout
-        if self._connections:
-            log.info("draining %d connections, %g s at most", len(self._connections), timeout)
+        if count := len(self._connections):
+            things = "connection" if count == 1 else "connections"
+            log.info("draining %d %s, %g s at most", count, things, timeout)
         for connection in tuple(self._connections):
             connection.drain(timeout)
         # Polled, because a signal handler cannot wake an event.
         while self._connections and not given_up():  # noqa: ASYNC110
             await anyio.sleep(0.1)
+        if left := len(self._connections):
+            log.info("not waiting for %d %s", left, "connection" if left == 1 else "connections")
+        elif count:
+            log.info("drained")
 
     def _check_room(self) -> None:
         retry = {"Retry-After": RETRY_AFTER}

@@ -95,14 +95,9 @@ def serve() -> click.Command:
     """Make `multilane serve`, with an option for each setting."""
 
     def run(settings: Settings) -> None:
-        from gateway.children import ChildFailed
-        from gateway.embedded import EngineFailed
         from gateway.server import serve
 
-        try:
-            serve(settings)
-        except (ChildFailed, EngineFailed) as failed:
-            raise click.ClickException(str(failed)) from None
+        serve(settings)
 
     return _with_settings("serve", run, without=())
 
@@ -116,6 +111,20 @@ def demo() -> click.Command:
         run(settings)
 
     return _with_settings("demo", run, without=("upstream", "dialect", "model"))
+
+
+def _start(run: Callable[[], None]) -> None:
+    """Run what listens; a start that fails is one line."""
+    from gateway.children import ChildFailed
+    from gateway.embedded import EngineFailed
+    from gateway.listening import BindFailed
+
+    try:
+        run()
+    except BindFailed as failed:
+        raise Refusal(str(failed)) from None
+    except (ChildFailed, EngineFailed) as failed:
+        raise click.ClickException(str(failed)) from None
 
 
 def _with_settings(
@@ -132,7 +141,7 @@ def _with_settings(
             settings = load(given, config)
         except BadStart as refused:
             raise Refusal(str(refused)) from None
-        run(settings)
+        _start(lambda: run(settings))
 
     params: list[click.Parameter] = [
         click.Option(
@@ -190,7 +199,7 @@ def rehearse(host: str, port: int, rate: float) -> None:
     """Run the rehearsal backend: scripted answers, for trying and testing."""
     from gateway.rehearse.server import serve
 
-    serve(host, port, rate)
+    _start(lambda: serve(host, port, rate))
 
 
 @click.command()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
 
 if TYPE_CHECKING:
+    from contextlib import ExitStack
+
+    from gateway.listening import Listener
     from gateway.settings import Settings
 
 #: Seconds to load the model; it takes two where the disk is warm.
@@ -35,30 +39,38 @@ Two lanes on one socket, with `pip install "openai[realtime]"`:
 """
 
 
-def how_to_try(settings: Settings) -> str:
+def how_to_try(host: str, port: int, *, keyed: bool) -> str:
     """Write the few lines of Python that talk to this gateway."""
-    host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
-    url = f"http://{f'[{host}]' if ':' in host else host}:{settings.port}/v1"
-    return _TRY.format(url=url, key="your key" if settings.api_keys else "none needed")
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
+    return _TRY.format(url=url, key="your key" if keyed else "none needed")
 
 
 def run(settings: Settings) -> None:
-    """Start llama.cpp in a child process and serve the gateway in front of it."""
-    from gateway.children import ChildFailed, spawn
-    from gateway.llama import MODEL, Missing, weights
+    """Serve the gateway in front of llama.cpp in a child process."""
+    from gateway.llama import Missing, weights
     from gateway.server import serve
 
     try:
         weights()
     except Missing as missing:
         raise click.ClickException(str(missing)) from None
+    announce = partial(_announce, bool(settings.api_keys))
+    serve(settings.model_copy(update={"upstream": None}), _llama, announce)
+
+
+def _llama(stack: ExitStack) -> dict[str, str]:
+    from gateway.children import spawn
+    from gateway.llama import MODEL
+
     child = spawn([sys.executable, "-m", "gateway.llama"], name="llama.cpp")
-    try:
-        url = child.ready("ready ", _LOADING)
-        click.echo(how_to_try(settings))
-        backend = {"upstream": url, "dialect": "llamacpp", "model": MODEL}
-        serve(settings.model_copy(update=backend))
-    except ChildFailed as failed:
-        raise click.ClickException(str(failed)) from None
-    finally:
-        child.stop()
+    stack.callback(child.stop)
+    return {
+        "upstream": child.ready("ready ", _LOADING),
+        "dialect": "llamacpp",
+        "model": MODEL,
+    }
+
+
+def _announce(keyed: bool, listener: Listener) -> None:  # noqa: FBT001  (partial's)
+    click.echo(how_to_try(listener.host, listener.port, keyed=keyed))

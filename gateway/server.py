@@ -7,17 +7,19 @@ import gc
 import logging
 import sys
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import uvicorn
 
 from gateway import children, logs
 from gateway.app import Gateway
 from gateway.embedded import Embedded
+from gateway.listening import Listener, Orderly, listen
 from gateway.socket import CLOSE_TIMEOUT, Socket
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterator
+    from collections.abc import Callable
     from types import FrameType
 
     from gateway.settings import Settings
@@ -28,12 +30,16 @@ log = logging.getLogger("multilane")
 START_TIMEOUT = 20.0
 
 
-class Server(uvicorn.Server):
-    """uvicorn, but it lets running responses finish before it closes the sockets they use."""
+class Server(Orderly):
+    """uvicorn, but it lets running responses finish before it closes the sockets they use.
 
-    def __init__(self, gateway: Gateway) -> None:
+    `listening` is called once clients are served.
+    """
+
+    def __init__(self, gateway: Gateway, listening: Callable[[], None] | None = None) -> None:
         settings = gateway.settings
         self.gateway = gateway
+        self._listening = listening
         super().__init__(
             uvicorn.Config(
                 gateway.app,
@@ -54,6 +60,12 @@ class Server(uvicorn.Server):
             )
         )
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to serve, and only then say so."""
+        await super().startup(sockets)
+        if self._listening is not None and not self.should_exit:
+            self._listening()
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Drain, still answering upgrades with 503; then let uvicorn close what is left."""
         await self.gateway.drain(lambda: self.force_exit)
@@ -61,48 +73,65 @@ class Server(uvicorn.Server):
         if self.force_exit:
             # uvicorn leaves it out then, and logs that it was cancelled.
             await self.lifespan.shutdown()
+        log.info("stopped at once" if self.force_exit else "stopped")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """End in order on the first signal, at once on the second, whichever they are."""
         self.force_exit = self.should_exit
         super().handle_exit(sig, frame)
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Handle signals as uvicorn does, but return instead of dying of them at the end."""
-        with super().capture_signals():
-            try:
-                yield
-            finally:
-                self._captured_signals.clear()
 
+def serve(
+    settings: Settings,
+    bundled: Callable[[contextlib.ExitStack], dict[str, str]] | None = None,
+    announce: Callable[[Listener], None] | None = None,
+) -> None:
+    """Run the gateway until a signal; `announce` is called once clients are served.
 
-def serve(settings: Settings) -> None:
-    """Run the gateway until a signal; without an upstream, with the bundled one beside it.
-
-    Raises ChildFailed or EngineFailed when the bundled backend or engine does not start.
+    Without an upstream `bundled` starts one, the rehearsal backend by default; it returns the
+    settings that lead there. Raises BindFailed, or ChildFailed or EngineFailed when the bundled
+    backend or engine does not start.
     """
     logs.configure(settings.log_level, settings.log_format)
     with contextlib.ExitStack() as stack:
+        listener = listen(settings.host, settings.port, "--port or MULTILANE_PORT")
+        stack.callback(listener.close)
         if settings.upstream is None:
-            argv = [sys.executable, "-m", "gateway", "rehearse", "--port", "0"]
-            child = children.spawn(argv, name="the bundled upstream")
-            stack.callback(child.stop)
-            upstream = child.ready("ready ", START_TIMEOUT)
-            log.warning("no --upstream: the bundled rehearsal backend answers, not a model")
-            bundled = {"upstream": upstream, "dialect": "openai", "model": "rehearse"}
-            settings = settings.model_copy(update=bundled)
-        engine = None
-        if settings.redis_url == "embedded":
-            engine = Embedded(settings.state_dir)
-            settings = settings.model_copy(update={"redis_url": engine.start()})
-            stack.callback(engine.stop)
-        elif settings.redis_url == "memory":
-            log.warning("redis-url memory: steers and stored responses end with this process")
-        server = Server(Gateway(settings, engine))
-        log.info("ws://%s:%d/v1/responses -> %s", settings.host, settings.port, settings.upstream)
+            settings = settings.model_copy(update=(bundled or _rehearsal)(stack))
+        elif not urlsplit(settings.upstream).path:
+            asked = f"{settings.upstream}/responses"
+            log.warning("--upstream has no path: %s is asked; most backends want …/v1", asked)
+        settings, engine = _engine(settings, stack)
+
+        def listening() -> None:
+            log.info("ws://%s/v1/responses -> %s", listener.place, settings.upstream)
+            if announce is not None:
+                announce(listener)
+
+        server = Server(Gateway(settings, engine), listening)
         # What is loaded by now stays, and what a delta leaves behind holds no cycles (D13).
         gc.collect()
         gc.freeze()
         gc.set_threshold(10_000, 10, 10)
-        server.run()
+        server.run(listener.sockets)
+
+
+def _rehearsal(stack: contextlib.ExitStack) -> dict[str, str]:
+    argv = [sys.executable, "-m", "gateway", "rehearse", "--port", "0"]
+    child = children.spawn(argv, name="the bundled upstream")
+    stack.callback(child.stop)
+    upstream = child.ready("ready ", START_TIMEOUT)
+    log.warning("no --upstream: the bundled rehearsal backend answers, not a model")
+    return {"upstream": upstream, "dialect": "openai", "model": "rehearse"}
+
+
+def _engine(settings: Settings, stack: contextlib.ExitStack) -> tuple[Settings, Embedded | None]:
+    """Start the bundled engine if the records are kept there."""
+    if settings.redis_url == "embedded":
+        engine = Embedded(settings.state_dir)
+        settings = settings.model_copy(update={"redis_url": engine.start()})
+        stack.callback(engine.stop)
+        return settings, engine
+    if settings.redis_url == "memory":
+        log.warning("redis-url memory: steers and stored responses end with this process")
+    return settings, None

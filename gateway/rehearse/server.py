@@ -18,6 +18,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from gateway import logs
+from gateway.listening import Orderly, listen
 from gateway.rehearse.checks import Refused
 from gateway.rehearse.request import read
 from gateway.rehearse.script import Ending, decide
@@ -25,13 +27,15 @@ from gateway.rehearse.telling import Telling
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from starlette.types import Receive, Scope, Send
 
 NAME = "multilane-rehearse"
 MODEL = "rehearse"
 _STALL_SECONDS = 600
+#: For what is still told at the end.
+_LAST_SECONDS = 1.0
 
 _log = logging.getLogger("multilane.rehearse")
 
@@ -48,7 +52,18 @@ class Stage:
 
     def __init__(self, rate: float) -> None:
         self._rate = rate
-        self.requests = self.open = self.cancelled = 0
+        self._running: set[anyio.CancelScope] = set()
+        self.requests = self.cancelled = 0
+
+    @property
+    def open(self) -> int:
+        """Answers on their way."""
+        return len(self._running)
+
+    def stop(self) -> None:
+        """Break off every answer that is on its way."""
+        for scope in self._running:
+            scope.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one POST."""
@@ -64,16 +79,17 @@ class Stage:
             return
         telling = Telling(request, plan, uuid.uuid4().hex, time.time)
         tell = self._stream if request.get("stream") else self._whole
-        self.open += 1
         left = True
+        tasks = anyio.create_task_group()
+        self._running.add(tasks.cancel_scope)
         try:
-            async with anyio.create_task_group() as tasks:
+            async with tasks:
                 tasks.start_soon(_watch, receive, tasks.cancel_scope)
                 await tell(telling, plan.ending, send)
                 left = False
                 tasks.cancel_scope.cancel()
         finally:
-            self.open -= 1
+            self._running.discard(tasks.cancel_scope)
             self.cancelled += left
 
     async def _stream(self, telling: Telling, ending: Ending, send: Send) -> None:
@@ -134,9 +150,8 @@ async def _stall(send: Send) -> None:
         await anyio.sleep(1)
 
 
-def build(rate: float) -> Starlette:
+def build(stage: Stage) -> Starlette:
     """The application."""
-    stage = Stage(rate)
 
     async def models(_: Request) -> Response:
         model = {"id": MODEL, "object": "model", "created": 0, "owned_by": NAME}
@@ -163,46 +178,52 @@ def build(rate: float) -> Starlette:
     return Starlette(routes=routes, exception_handlers={HTTPException: unknown})
 
 
-class _Server(uvicorn.Server):
+class _Server(Orderly):
+    def __init__(self, config: uvicorn.Config, stage: Stage, place: str) -> None:
+        super().__init__(config)
+        self._stage = stage
+        self._place = place
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        host, port = _address(self.servers[0].sockets)
         _log.info(
-            "%s on %s:%d: a scripted backend for trying and testing, no model", NAME, host, port
+            "%s on %s: a scripted backend for trying and testing, no model", NAME, self._place
         )
-        sys.stdout.write(f"ready http://{host}:{port}/v1\n")
+        sys.stdout.write(f"ready http://{self._place}/v1\n")
         sys.stdout.flush()
 
-
-def _address(sockets: Sequence[Any]) -> tuple[str, int]:
-    host, port = sockets[0].getsockname()[:2]
-    return (f"[{host}]" if ":" in host else host), port
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        with anyio.move_on_after(_LAST_SECONDS):
+            while self._stage.open and not self.force_exit:  # noqa: ASYNC110  (a signal's flag)
+                await anyio.sleep(0.05)
+        self._stage.stop()
+        await super().shutdown(sockets)
 
 
 def serve(host: str, port: int, rate: float) -> None:
     """Serve until a signal; `rate` is words a second, 0 as fast as possible, port 0 any free one.
 
-    Prints `ready http://HOST:PORT/v1`, and nothing else, to stdout once it listens.
+    Prints `ready http://HOST:PORT/v1`, and nothing else, to stdout once it listens. Raises
+    BindFailed.
     """
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
+    logs.configure("info", "text")
     # A cut asked for is no error of the server.
     logging.getLogger("uvicorn.error").addFilter(
         lambda record: "without completing response" not in record.getMessage()
     )
+    stage = Stage(rate)
     config = uvicorn.Config(
-        build(rate),
-        host=host,
-        port=port,
+        build(stage),
         http="httptools",
         ws="none",
         lifespan="off",
         log_config=None,
-        log_level="warning",
         access_log=False,
         server_header=False,
         headers=[("server", NAME)],
         timeout_keep_alive=75,
         timeout_graceful_shutdown=1,
     )
-    with contextlib.suppress(KeyboardInterrupt):
-        _Server(config).run()
+    listener = listen(host, port)
+    with contextlib.closing(listener), contextlib.suppress(KeyboardInterrupt):
+        _Server(config, stage, listener.place).run(listener.sockets)

@@ -28,8 +28,10 @@ def raised(rate: float) -> Iterator[Stand]:
             yield Stand(url, http, child.pid)
         child.terminate()
         said, logged = child.communicate(timeout=10)
+        assert child.returncode == 0
         assert said == b""
         assert b"Traceback" not in logged
+        assert b" INFO multilane.rehearse: multilane-rehearse on 127.0.0.1:" in logged
         assert b"a scripted backend for trying and testing" in logged
 
 

@@ -137,3 +137,5 @@ def test_a_stalled_response_does_not_hold_up_the_exit() -> None:
             os.kill(stand.pid, signal.SIGTERM)
             with pytest.raises(httpx2.RemoteProtocolError):
                 list(lines)
+        # Ended by the first signal: the second, which `raised` sends, must not find it.
+        os.waitid(os.P_PID, stand.pid, os.WEXITED | os.WNOWAIT)

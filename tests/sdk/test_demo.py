@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 import textwrap
 
@@ -18,32 +17,15 @@ from gateway.settings import Settings
 pytestmark = [pytest.mark.real, pytest.mark.timeout(90)]
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        port: int = held.getsockname()[1]
-        return port
-
-
-async def _listening(port: int) -> None:
-    with anyio.fail_after(30):
-        while True:
-            try:
-                await (await anyio.connect_tcp("127.0.0.1", port)).aclose()
-            except OSError:
-                await anyio.sleep(0.05)
-            else:
-                return
-
-
 @pytest.mark.usefixtures("llama_url")
 async def test_the_printed_lines_work() -> None:
-    port = _free_port()
-    printed = how_to_try(Settings(port=port))
-    first, code = printed.split("\n\n", 1)
-    child = spawn([sys.executable, "-m", "gateway", "demo", "--port", str(port)])
+    options = ["--port", "0", "--redis-url", "memory"]
+    child = spawn([sys.executable, "-m", "gateway", "demo", *options])
     try:
-        await to_thread.run_sync(child.ready, first.splitlines()[0], 60)
-        await _listening(port)
+        before, after = how_to_try("127.0.0.1", 0, keyed=False).splitlines()[0].split("0/v1")
+        told = await to_thread.run_sync(child.ready, before, 60)
+        port = int(told.removesuffix(after).removesuffix("/v1"))
+        _, code = how_to_try("127.0.0.1", port, keyed=False).split("\n\n", 1)
         with anyio.fail_after(60):
             command = [sys.executable, "-c", textwrap.dedent(code)]
             done = await anyio.run_process(command, check=False)
@@ -62,7 +44,15 @@ def test_missing_wheels_are_one_clear_message(monkeypatch: pytest.MonkeyPatch) -
         run(Settings())
 
 
-def test_the_printed_lines_fit_the_settings() -> None:
-    assert 'base_url="http://127.0.0.1:9/v1", api_key="none needed"' in how_to_try(Settings(port=9))
-    open_to_all = Settings(host="0.0.0.0", api_keys=("k" * 32,))
-    assert 'base_url="http://127.0.0.1:8080/v1", api_key="your key"' in how_to_try(open_to_all)
+@pytest.mark.parametrize(
+    ("host", "keyed", "expected"),
+    [
+        ("127.0.0.1", False, 'base_url="http://127.0.0.1:9/v1", api_key="none needed"'),
+        ("0.0.0.0", True, 'base_url="http://127.0.0.1:9/v1", api_key="your key"'),
+        ("::", True, 'base_url="http://[::1]:9/v1", api_key="your key"'),
+        ("fd00::1", True, 'base_url="http://[fd00::1]:9/v1", api_key="your key"'),
+        ("gw.example", True, 'base_url="http://gw.example:9/v1", api_key="your key"'),
+    ],
+)
+def test_the_printed_lines_fit_the_settings(host: str, keyed: bool, expected: str) -> None:
+    assert expected in how_to_try(host, 9, keyed=keyed)

@@ -47,14 +47,30 @@ async def test_over_the_timeout_they_fail(tmp_path: Path) -> None:
         await own.ends(2)
 
 
-@pytest.mark.parametrize("second", [TERM, INT])
-async def test_a_second_signal_ends_at_once(second: signal.Signals, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("first", "second"), [(TERM, TERM), (TERM, INT), (INT, INT)])
+async def test_a_second_signal_ends_at_once(
+    first: signal.Signals, second: signal.Signals, tmp_path: Path
+) -> None:
     async with process(tmp_path) as own, connect(own.url) as client:
         lane = await started(own.fake, client, "a")
         await client.create("a")
-        own.child.send_signal(TERM)
+        own.child.send_signal(first)
         assert shape(await client.event())[3] == "a"
         own.child.send_signal(second)
         await gone(lane.exchange, within=2)
         assert (await client.closed())[0] == 1012
-        await own.ends(2)
+        said = (await own.ends(2)).splitlines()[-3:]
+    assert said[0].endswith("draining 1 connection, 30 s at most")
+    assert said[1].endswith("not waiting for 1 connection")
+    assert said[2].endswith("stopped at once")
+
+
+async def test_how_it_ends_is_told(tmp_path: Path) -> None:
+    async with process(tmp_path) as own, connect(own.url), connect(own.url) as client:
+        own.child.send_signal(TERM)
+        assert await client.closed() == (1012, "service restart")
+        said = (await own.ends(2)).splitlines()
+    assert f"ws://127.0.0.1:{own.port}/v1/responses -> {own.fake.url}" in said[0]
+    assert said[1].endswith("draining 2 connections, 30 s at most")
+    assert said[2].endswith("drained")
+    assert said[3].endswith("stopped")
