@@ -69,6 +69,7 @@ class _Carried:
     stream: Stream | None = None
     begun: bool = False
     settled: bool = False
+    since: float = field(default_factory=time.monotonic)
 
 
 class Worker:
@@ -125,6 +126,7 @@ class Worker:
             if carried is not None:
                 carried.run.abandon()
                 self._carried.discard(carried)
+                _note(carried)
         return None
 
     def forgo(self, successor: Successor, why: str) -> None:
@@ -293,6 +295,15 @@ class Worker:
         self._desk.fail(bound, fault.message)
         if not create.follows:
             self._outbox.error(fault, create.stream_id)
+
+
+def _note(carried: _Carried) -> None:
+    """One line for whoever looks closely: which response, where, how it ended and when."""
+    if log.isEnabledFor(logging.DEBUG):
+        lane = carried.create.stream_id
+        seconds = time.monotonic() - carried.since
+        where = "the default lane" if lane is None else f"lane {lane}"
+        log.debug("%s on %s: %s after %.3f s", carried.run.id, where, carried.run.state, seconds)
 
 
 def _unsteerable(create: Create, profile: Profile) -> str | None:
