@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import asynccontextmanager
+from itertools import count
 from typing import TYPE_CHECKING
 
 import anyio
@@ -51,6 +52,7 @@ class Gateway:
         self._backend = Backend(settings, dialect.find(settings.dialect))
         self._records = Records(settings)
         self._connections: set[Connection] = set()
+        self._numbers = count(1)
         self.app = Starlette(
             routes=[
                 WebSocketRoute("/v1/responses", _Endpoint(self)),
@@ -85,10 +87,14 @@ class Gateway:
             upstream_headers(headers, authorization=self.settings.forward_authorization),
         )
         self._connections.add(connection)
+        number = next(self._numbers)
+        log.debug("connection %d opened", number)
         try:
             await connection.serve(receive)
         finally:
             self._connections.discard(connection)
+            code = websocket.scope["extensions"][EXTENSION].code
+            log.debug("connection %d closed with %d", number, code)
 
     async def drain(self, given_up: Callable[[], bool]) -> None:
         """Start nothing more and wait for what runs, `drain_timeout` seconds at most.
@@ -97,17 +103,16 @@ class Gateway:
         """
         self.draining = True
         timeout = self.settings.drain_timeout
-        if count := len(self._connections):
-            things = "connection" if count == 1 else "connections"
-            log.info("draining %d %s, %g s at most", count, things, timeout)
+        if open := len(self._connections):
+            log.info("draining %s, %g s at most", _connections(open), timeout)
         for connection in tuple(self._connections):
             connection.drain(timeout)
         # Polled, because a signal handler cannot wake an event.
         while self._connections and not given_up():  # noqa: ASYNC110
             await anyio.sleep(0.1)
         if left := len(self._connections):
-            log.info("not waiting for %d %s", left, "connection" if left == 1 else "connections")
-        elif count:
+            log.info("not waiting for %s", _connections(left))
+        elif open:
             log.info("drained")
 
     def _check_room(self) -> None:
@@ -145,6 +150,10 @@ class _Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._gateway.serve(WebSocket(scope, receive, send), receive)
+
+
+def _connections(number: int) -> str:
+    return "1 connection" if number == 1 else f"{number} connections"
 
 
 async def _upgrade_required(_request: Request) -> JSONResponse:

@@ -6,8 +6,12 @@ import json
 import logging
 import re
 import sys
+import time
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 #: Ours; modules log to children of it.
 NAME: Final = "multilane"
@@ -49,6 +53,32 @@ class Json(logging.Formatter):
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)
         return hide(json.dumps(fields, default=str))
+
+
+class Sparing:
+    """Writes at most one warning of a kind in `every` seconds, and counts what it leaves out."""
+
+    def __init__(
+        self,
+        log: logging.Logger,
+        every: float = 10.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._log = log
+        self._every = every
+        self._clock = clock
+        self._last: dict[str, tuple[float, int]] = {}  # kind -> when it was written, left out since
+
+    def warning(self, kind: str, message: str) -> None:
+        """Write a warning, or count it; there are to be few kinds."""
+        now = self._clock()
+        last, left_out = self._last.get(kind, (-self._every, 0))
+        if now - last < self._every:
+            self._last[kind] = (last, left_out + 1)
+            return
+        self._last[kind] = (now, 0)
+        more = f"; {left_out} more like it were left out before" if left_out else ""
+        self._log.warning("%s%s", message, more)
 
 
 def hide(text: str) -> str:

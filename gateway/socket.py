@@ -137,6 +137,12 @@ class Socket(WebSocketsSansIOProtocol):
         self._write_control()
         self._linger()
 
+    @property
+    def code(self) -> int:
+        """The close code, whoever said it first; 1006 if nobody did."""
+        said = self.conn.close_sent or self.conn.close_rcvd
+        return 1006 if said is None else int(said.code)
+
     def _linger(self) -> None:
         """Go on reading so that our close frame is not lost to a reset; then make an end."""
         self.close_sent = True

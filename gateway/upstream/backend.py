@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from gateway.logs import Sparing
+from gateway.upstream.faults import Answered
 from gateway.upstream.http import HttpClient
+from lanes.errors import UpstreamFault
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gateway.settings import Settings
     from gateway.upstream.dialect import Dialect
-    from lanes.ports import Stream
+    from gateway.upstream.stream import EventStream
+    from lanes.ports import Event, Stream
+
+#: What the operator may have got wrong when the backend refuses everything.
+HINTS: Final = {
+    401: "is MULTILANE_UPSTREAM_KEY right?",
+    403: "is MULTILANE_UPSTREAM_KEY right?",
+    404: "is --upstream right?",
+}
 
 
 class Backend:
@@ -35,6 +47,8 @@ class Backend:
             max_event_bytes=settings.max_event_bytes,
             retries=settings.retries,
         )
+        self._url = f"{settings.upstream}{dialect.path}"
+        self._notices = Sparing(logging.getLogger("multilane.upstream"))
         key = settings.upstream_key
         self._auth = {} if key is None else dialect.auth(key.get_secret_value())
 
@@ -43,8 +57,48 @@ class Backend:
     ) -> Stream:
         """Send one request and wait for the head of its answer. Raises UpstreamFault."""
         request = self._dialect.request(body, items)
-        return await self._client.post(self._dialect.path, request, {**headers, **self._auth})
+        try:
+            stream = await self._client.post(self._dialect.path, request, {**headers, **self._auth})
+        except UpstreamFault as fault:
+            self._notice(fault)
+            if fault.status == 404 and fault.code == "not_found" and fault.param is None:
+                # The backend names nothing that it did not find: it may be the place itself.
+                fault.message += f" (POST {self._url})"
+            raise
+        return _Watched(stream, self._notice_cut)
 
     async def aclose(self) -> None:
         """Close all connections to the backend."""
         await self._client.aclose()
+
+    def _notice(self, fault: UpstreamFault) -> None:
+        """Tell the operator what is theirs to mend. Never the backend's words: they quote input."""
+        if not isinstance(fault, Answered):
+            if fault.status != 503:  # that is us, shutting down
+                self._notices.warning("unreached", f"{fault.message} (POST {self._url})")
+        elif fault.status in HINTS or fault.status >= 500:
+            hint = f"; {HINTS[fault.status]}" if fault.status in HINTS else ""
+            line = f"The backend answers {fault.status} to POST {self._url}{hint}"
+            self._notices.warning(f"answered {fault.status}", line)
+
+    def _notice_cut(self, fault: UpstreamFault) -> None:
+        if fault.status != 503:
+            self._notices.warning("cut", f"An answer was cut: {fault.message} (POST {self._url})")
+
+
+class _Watched:
+    """A stream whose breaking off is noticed."""
+
+    def __init__(self, stream: EventStream, notice: Callable[[UpstreamFault], None]) -> None:
+        self._stream = stream
+        self._notice = notice
+        self.pause, self.resume = stream.pause, stream.resume
+        self.release, self.close = stream.release, stream.close
+
+    async def relay(self, sink: Callable[[list[Event]], None]) -> None:
+        """Relay it (see EventStream)."""
+        try:
+            await self._stream.relay(sink)
+        except UpstreamFault as fault:
+            self._notice(fault)
+            raise

@@ -51,6 +51,14 @@ class Transient(UpstreamFault):
     pause: float | None = None
 
 
+class Answered(UpstreamFault):
+    """The backend's own answer, which was no event stream."""
+
+
+class AnsweredForNow(Answered, Transient):
+    """One that another try may not meet."""
+
+
 def unreachable(
     message: str, *, status: int = 502, kind: type[UpstreamFault] = UpstreamFault
 ) -> UpstreamFault:
@@ -75,7 +83,7 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes) -> UpstreamFau
         message = f"The backend answered {status} with {kind} instead of an event stream: {message}"
     pause = retry_after(headers)
     again = status in (502, 503, 504) or (status == 429 and pause is not None)
-    fault = (Transient if again else UpstreamFault)(
+    fault = (AnsweredForNow if again else Answered)(
         message[:_MAX_MESSAGE],
         code=_code(shown, fields, message),
         status=shown,
