@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     from tests.fakes.client import Client, Event
     from tests.fakes.exchange import Exchange
 
-SETTINGS: dict[str, Any] = {"temperature": 0.5, "tools": [], "instructions": "be brief", "metadata": {"k": "v"}}
+SETTINGS: dict[str, Any] = {
+    "temperature": 0.5,
+    "tools": [],
+    "instructions": "be brief",
+    "metadata": {"k": "v"},
+}
 
 
 @dataclass
