@@ -180,3 +180,16 @@ def test_reasoning_shows_what_was_asked_for() -> None:
     assert "encrypted_content" not in played.output[0]
     played = play([created(), opening, completed([reasoning(encrypted_content="")])])
     assert "encrypted_content" not in played.output[0]
+
+
+@pytest.mark.parametrize("asked", [{"model": "m"}, {"model": "m", "store": False}])
+def test_only_reasoning_hides_its_encrypted_content(asked: dict[str, Any]) -> None:
+    for kind in ("compaction", "zebra"):
+        item = {"type": kind, "id": "cmp1", "encrypted_content": "gA"}
+        opening: Event = {"type": "response.output_item.added", "item": item, "output_index": 0}
+        for events in ([opening], [opening, done(item, 0)], [done(item, 0)], []):
+            played = play([created(), *events, completed([item])], asked)
+            shown = [event["item"] for event in played.events if "item" in event]
+            shown += [played.terminal["output"][0]] if kind == "compaction" else []
+            assert [one["encrypted_content"] for one in shown] == ["gA"] * len(shown)
+            assert len(played.run.entries()) == 1

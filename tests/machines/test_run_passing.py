@@ -85,7 +85,6 @@ def test_a_lane_is_on_every_event() -> None:
 
 
 PRIVATE: dict[str, Any] = {
-    "obfuscation": "xx",
     "timings": {},
     "kv_transfer_params": {},
     "cost": 1,
@@ -101,6 +100,15 @@ def test_what_only_a_backend_needs_is_taken_out() -> None:
     for name in PRIVATE:
         assert f'"{name}"' not in str(played.events).replace("'", '"')
     assert "phase" not in played.output[0]
+
+
+def test_padding_is_taken_out_of_the_deltas_that_are_made_anew_only() -> None:
+    padding = {"obfuscation": "xx"}
+    texts = [delta("a", **padding), delta("b", **padding), delta("c", x_field=1, **padding)]
+    played = play([created(), *texts, ZEBRA | padding, completed()])
+    assert [event for event in played.events if "obfuscation" in event] == [
+        {**ZEBRA, **padding, "sequence_number": 7}
+    ]
 
 
 def test_no_id_of_the_backend_gets_out() -> None:
