@@ -54,7 +54,7 @@ def tagged(shapes: Mapping[str, Shape], *, others: bool = False) -> Shape:
 
     def fits(value: object) -> bool:
         kind = value.get("type") if isinstance(value, dict) else None
-        if not isinstance(kind, str):
+        if not isinstance(kind, str) or not kind:
             return False
         return shapes[kind](value) if kind in shapes else others
 
