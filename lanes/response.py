@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
@@ -12,6 +13,8 @@ from lanes.items import PRIVATE_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+log = logging.getLogger("multilane.run")
 
 #: What the reference says where neither the request nor the backend does.
 DEFAULTS: dict[str, Any] = {
@@ -46,6 +49,7 @@ _OURS = PRIVATE_KEYS | frozenset(
 )
 
 
+_REASONS = frozenset({"max_output_tokens", "max_messages", "content_filter", "steered"})
 #: What a request asks for in the form in which a response says it.
 _ASKED = (*DEFAULTS, "prompt", "prompt_cache_retention", "conversation")
 
@@ -186,3 +190,13 @@ def _count(counts: Mapping[str, Any], *names: str) -> int | None:
 def _details(counts: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     found = (counts.get(name) for name in names)
     return next((details for details in found if isinstance(details, dict)), {})
+
+
+def stop_reason(said: object) -> str | None:
+    """Why a response is incomplete, by a backend's word for it."""
+    if not said:
+        return "max_output_tokens"
+    if isinstance(said, str) and said in _REASONS:
+        return said
+    log.warning("unknown reason of an incomplete response: %.100r", said)
+    return None

@@ -77,7 +77,12 @@ def a_lone_surrogate_ends_a_response(original: Any) -> Any:
 
 @BUGS.plant(output, "relayed")
 def private_keys_get_out(original: Any) -> Any:
-    return dict
+    return lambda event, response_id: original({}, response_id) | event
+
+
+@BUGS.plant(output, "renamed")
+def the_backends_ids_get_out_of_unknown_events(original: Any) -> Any:
+    return lambda sent, response_id, roster: sent
 
 
 @BUGS.plant(Snapshots, "settle")
