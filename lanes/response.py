@@ -47,8 +47,11 @@ _OURS = PRIVATE_KEYS | frozenset(
     {"id", "object", "created_at", "completed_at", "status", "error", "incomplete_details"}
     | {"output", "usage", "previous_response_id", "store", "background", "conversation"}
 )
-
-
+#: What a backend knows for sure at the end.
+_OUTCOMES = frozenset(
+    {"service_tier", "tool_usage", "moderation", "access_programs"}
+    | {"prompt_cache_diagnostics", "input_transformations"}
+)
 _REASONS = frozenset({"max_output_tokens", "max_messages", "content_filter", "steered"})
 #: What a request asks for in the form in which a response says it.
 _ASKED = (*DEFAULTS, "prompt", "prompt_cache_retention", "conversation")
@@ -59,8 +62,8 @@ class Snapshots:
 
     `request` is the body of the create; a value in it wins over the backend's, which wins over the
     reference's default. A value that does not fit the official types is as good as none. What the
-    backend says first stays, and `created_at` and `model` are settled by its first object; but the
-    service tier is the one it names last, whatever was asked for: that is what it really used.
+    backend says first stays, and its first object settles `created_at` and `model`. Only of what a
+    response came to its last word counts, whatever was asked for: the service tier, say.
     """
 
     def __init__(self, response_id: str, request: Mapping[str, Any], created_at: float) -> None:
@@ -73,6 +76,8 @@ class Snapshots:
 
     def settle(self, upstream: Mapping[str, Any]) -> None:
         """Take over what an object of the backend adds to those before it."""
+        if self._settled and not upstream:
+            return
         told = _echoes({key: value for key, value in upstream.items() if key not in _OURS})
         if not self._settled:
             self._settled = True
@@ -80,9 +85,10 @@ class Snapshots:
             created_at = upstream.get("created_at")
             if isinstance(created_at, int | float) and not isinstance(created_at, bool):
                 self._created_at = created_at
-        if "service_tier" in told:
-            self._asked["service_tier"] = told["service_tier"]
-        self._told = {**told, **self._told}
+        latest = {key for key in _OUTCOMES if told.get(key) is not None}
+        self._asked = {key: value for key, value in self._asked.items() if key not in latest}
+        first = {k: v for k, v in self._told.items() if v is not None and k not in latest}
+        self._told = {**self._told, **told, **first}
 
     def snapshot(
         self,

@@ -141,6 +141,44 @@ def test_the_service_tier_is_the_one_that_was_used() -> None:
     assert tiers(None, "auto", "default") == ["auto", "default"]
 
 
+COUNTED: dict[str, Any] = {"image_gen": {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}}
+COUNTED["image_gen"] |= {"input_tokens_details": {"image_tokens": 0, "text_tokens": 0}}
+OUTCOMES: dict[str, list[Any]] = {
+    "tool_usage": [COUNTED | {"web_search": {"num_requests": n}} for n in (0, 1)],
+    "prompt_cache_diagnostics": [{"type": "unavailable"}, {"type": "cache_hit"}],
+    "access_programs": [{"cyber": "standard"}, {"cyber": "daybreak_red"}],
+    "input_transformations": [
+        [{"id": "rs1", "action": "removed", "type": "reasoning", "reason": reason}]
+        for reason in ("model_mismatch", "turn_boundary")
+    ],
+    "moderation": [
+        {key: {"type": "error", "code": code, "message": "m"} for key in ("input", "output")}
+        for code in "ab"
+    ],
+}
+
+
+@pytest.mark.parametrize(("key", "values"), OUTCOMES.items())
+def test_what_a_response_came_to_is_what_was_said_last(key: str, values: list[Any]) -> None:
+    first, last = values
+    for told, shown in (
+        ((None, last), last),
+        ((first, last), last),
+        ((first, None), first),
+        ((first, "zebra"), first),
+        ((None, None), None),
+    ):
+        events = [created(**{key: told[0]}), completed(**{key: told[1]})]
+        played = play(events, {"model": "m"})
+        assert played.terminal[key] == shown
+        assert played.events[0]["response"][key] == told[0]
+
+
+def test_a_null_that_was_said_first_is_no_answer_and_stays() -> None:
+    assert play([created(x=None), completed(x=1)]).terminal["x"] == 1
+    assert play([created(x=None), completed()]).terminal["x"] is None
+
+
 def test_a_model_that_is_named_late_is_no_change() -> None:
     played = play([created(), completed(model="b")], {})
     assert [event["response"]["model"] for event in played.events] == ["", "", ""]
