@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from lanes.errors import Fault, UpstreamFault
+from lanes.shapes import of, record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 #: All that `response.error.code` may be, by the official SDK.
 ERROR_CODES = frozenset(
@@ -39,13 +44,66 @@ _OVERFLOW_WORDS = re.compile(
 )
 
 
-def is_overflow(message: str, *codes: object) -> bool:
-    """Whether an error says that the input is longer than the model's context."""
-    known = any(code in _OVERFLOW_CODES for code in codes)
-    return known or _OVERFLOW_WORDS.search(message) is not None
+#: Where words may tell of it; else they are in passing (a 429 for tokens a minute).
+_OVERFLOW_STATUSES = frozenset({400, 413, 422, 500})
+_CODES = {
+    401: "invalid_api_key",
+    403: "permission_denied",
+    404: "not_found",
+    408: "timeout",
+    413: "request_too_large",
+    429: "rate_limit_exceeded",
+    504: "timeout",
+}
+_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+}
+#: The status of an error that names none, by its code or its type.
+_STATUSES = {name: status for names in (_CODES, _TYPES) for status, name in names.items()}
+#: What a response's error may hold besides code and message, by the official SDK.
+_DETAILS = {
+    "param": of(str),
+    "type": of(str),
+    "misalignment": record(
+        {},
+        {
+            **dict.fromkeys(("detailed_explanation", "error_type", "review_target"), of(str)),
+            "steer": record({"message": of(str)}),
+        },
+    ),
+}
 
 
-def reported(event: dict[str, Any]) -> UpstreamFault:
+class Reported(UpstreamFault):
+    """What the backend itself says in its stream.
+
+    `details` is what its error holds for `response.error` besides code and message.
+    """
+
+    details: Mapping[str, Any] = MappingProxyType({})
+
+
+def code_of(status: int, message: str, code: object, kind: object) -> str:
+    """The code of a backend's error: its own; what is no string comes from the status."""
+    if _overflows(status, message, code, kind):
+        return _OVERFLOW_CODES[0]
+    if isinstance(code, str) and code:
+        return code
+    return _CODES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+
+
+def type_of(status: int, kind: object) -> str:
+    """The type of a backend's error: its own; what is no string comes from the status."""
+    if isinstance(kind, str) and kind not in ("", "error"):
+        return kind
+    return _TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+
+
+def reported(event: dict[str, Any]) -> Reported:
     """The fault that an error event tells of: flat, nested, bare or a string."""
     error = event.get("error")
     if isinstance(error, str):
@@ -55,17 +113,30 @@ def reported(event: dict[str, Any]) -> UpstreamFault:
     message = error.get("message")
     if not isinstance(message, str) or not message:
         message = "The upstream reported an error without a message."
-    code, kind, param = error.get("code"), error.get("type"), error.get("param")
-    if is_overflow(message, code, kind):
-        code = "context_length_exceeded"
-    status = _status(error.get("code")) or _status(event.get("status")) or _implied(code, kind)
-    return UpstreamFault(
+    told, kind, param = error.get("code"), _kind(error), error.get("param")
+    said = _status(told) or _status(event.get("status"))
+    status = said or _implied(told, kind)
+    code = code_of(status, message, told, kind)
+    if said is None and code in _OVERFLOW_CODES:
+        status = 400
+    fault = Reported(
         message,
         status=status,
-        code=code if isinstance(code, str) and code else _code(status),
-        type=kind if isinstance(kind, str) and kind not in ("", "error") else "server_error",
+        code=code,
+        type=type_of(status, kind),
         param=param if isinstance(param, str) else None,
     )
+    found = {**error, "type": kind}
+    fault.details = {key: found[key] for key, fits in _DETAILS.items() if fits(found.get(key))}
+    return fault
+
+
+def _kind(error: dict[str, Any]) -> str | None:
+    """The type of an error; that of the event in which it is told is none."""
+    kind = error.get("type")
+    if not isinstance(kind, str) or kind == "error" or kind.startswith("response."):
+        kind = error.get("error_type")
+    return kind if isinstance(kind, str) and kind else None
 
 
 def _status(number: object) -> int | None:
@@ -74,23 +145,25 @@ def _status(number: object) -> int | None:
     return None
 
 
-def _implied(code: object, kind: object) -> int:
-    """The status of an error that names none."""
-    if code == "rate_limit_exceeded":
-        return 429
-    return 400 if kind == "invalid_request_error" or code == "context_length_exceeded" else 500
+def _implied(*names: object) -> int:
+    known = (_STATUSES[name] for name in names if isinstance(name, str) and name in _STATUSES)
+    return next(known, 500)
 
 
-def _code(status: int) -> str:
-    return "rate_limit_exceeded" if status == 429 else "server_error"
+def _overflows(status: int, message: str, *codes: object) -> bool:
+    """Whether an error says that the input is longer than the model's context."""
+    if any(code in _OVERFLOW_CODES for code in codes):
+        return True
+    return status in _OVERFLOW_STATUSES and _OVERFLOW_WORDS.search(message) is not None
 
 
 def response_error(fault: Fault) -> dict[str, Any]:
     """`response.error`: the code from the SDK's closed list, the original kept in the message."""
+    details = fault.details if isinstance(fault, Reported) else {}
     if fault.code in ERROR_CODES:
-        return {"code": fault.code, "message": fault.message}
-    if is_overflow(fault.message, fault.code, fault.type):
-        return {"code": "invalid_prompt", "message": fault.message}
-    code = _code(fault.status)
+        return {"code": fault.code, "message": fault.message, **details}
+    if _overflows(fault.status, fault.message, fault.code, fault.type):
+        return {"code": "invalid_prompt", "message": fault.message, **details}
+    code = "rate_limit_exceeded" if fault.status == 429 else "server_error"
     note = f" ({fault.code})" if fault.code and fault.code not in fault.message else ""
-    return {"code": code, "message": fault.message + note}
+    return {"code": code, "message": fault.message + note, **details}

@@ -34,7 +34,7 @@ PREFIXES = {
 #: What some backends add for themselves and no client should see.
 PRIVATE_KEYS = frozenset(
     {"kv_transfer_params", "input_messages", "output_messages", "content_filters", "__verbose"}
-    | {"timings", "obfuscation", "cost", "cost_in_usd_ticks"}
+    | {"timings", "cost", "cost_in_usd_ticks"}
 )
 #: How an item that was cut off says so, where `incomplete` is not in its vocabulary.
 _CUT_STATUS = {"image_generation_call": "failed", "apply_patch_call": "in_progress"}
@@ -65,7 +65,7 @@ class Item:
         self._encrypted = encrypted
         self._base = _clean(added)
         # Only the end has it whole, but that there is some is known from the beginning.
-        self._sealed = bool(self._base.pop("encrypted_content", None))
+        self._sealed = self.type == "reasoning" and bool(self._base.pop("encrypted_content", None))
         self._others: list[Any] = []
         self._shown: dict[str, Any] = {}
         self._call_given = False
@@ -87,7 +87,7 @@ class Item:
             self.call.trailer = {"name": self._base["name"]}
 
     def start(self, emit: Emit) -> None:
-        """Send `output_item.added`: an empty item, and no encrypted content yet."""
+        """Send `output_item.added`: an empty item, and no encrypted reasoning yet."""
         item = {**self._base, "id": self.id}
         if self.type == "message":
             item |= {"status": "in_progress", "role": "assistant", "content": []}
@@ -215,8 +215,6 @@ class Item:
         # What was said once about whose call it is stays.
         item |= {key: self._base[key] for key in ("call_id", "name") if key in self._base}
         item |= {"id": self.id, "type": self.type}
-        if not self._encrypted or not item.get("encrypted_content"):
-            item.pop("encrypted_content", None)
         if self.type == "message":
             content = [part.snapshot(part.text) for part in self.content] + self._others
             item |= {"role": "assistant", "content": content, "status": self._status(status)}
@@ -246,6 +244,8 @@ class Item:
 
     def _compose_reasoning(self, item: dict[str, Any], status: str) -> None:
         item["summary"] = [part.snapshot(part.text) for part in self.summary]
+        if not self._encrypted or not item.get("encrypted_content"):
+            item.pop("encrypted_content", None)
         item.pop("content", None)
         if self.content:
             item["content"] = [part.snapshot(part.text) for part in self.content]

@@ -94,6 +94,15 @@ class Lineage:
             self._nodes.move_to_end(response_id)
         return node
 
+    def resolve(self, parent_id: str | None) -> Node | None:
+        """The parent a create names; None for none. Raises ClientFault when it is not here."""
+        if parent_id is None:
+            return None
+        node = self.find(parent_id)
+        if node is None:
+            raise _parent_not_found(parent_id)
+        return node
+
     @staticmethod
     def effective(node: Node | None) -> list[bytes]:
         """All that came before: the chain's items in order, each once."""
@@ -192,7 +201,7 @@ class Lineage:
             node = node.parent
 
 
-def parent_not_found(parent_id: str) -> ClientFault:
+def _parent_not_found(parent_id: str) -> ClientFault:
     """The error of a `previous_response_id` that is nobody's here."""
     return ClientFault(
         f"Previous response with id '{parent_id}' not found.",

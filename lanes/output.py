@@ -10,8 +10,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from lanes.codec import encode
-from lanes.items import PREFIXES, PRIVATE_KEYS, Item
+from lanes.items import PREFIXES, Item
 from lanes.parts import BY_DELTA, BY_DONE, CALL_KINDS, OUTPUT_TEXT, kind_of
+from lanes.passing import ITEM_EVENTS, relayed, renamed
 from lanes.roster import Roster, integer
 
 if TYPE_CHECKING:
@@ -19,12 +20,6 @@ if TYPE_CHECKING:
 
     from lanes.parts import Emit, Kind, Part
     from lanes.profile import Profile
-
-_TRANSPORT_KEYS = PRIVATE_KEYS | {"sequence_number", "stream_id", "event_id"}
-#: Events that mean nothing without the open item they are about.
-_ITEM_EVENTS = tuple(
-    f"response.{stem}" for stem in (*PREFIXES, "output_text", "content_part", "refusal")
-)
 
 
 class Output:
@@ -35,9 +30,16 @@ class Output:
     """
 
     def __init__(
-        self, emit: Emit, profile: Profile, mint: Callable[[str], str], *, encrypted: bool
+        self,
+        response_id: str,
+        profile: Profile,
+        emit: Emit,
+        mint: Callable[[str], str],
+        *,
+        encrypted: bool,
     ) -> None:
         self.live: Part | None = None
+        self._id = response_id
         self._emit = emit
         self._profile = profile
         self._mint = mint
@@ -189,7 +191,7 @@ class Output:
             return
         source_id = event.get("item_id")
         part.source_id = source_id
-        part.delta(self._emit, relayed(event))
+        part.delta(self._emit, relayed(event, self._id))
         if isinstance(source_id, str):
             # The next delta of that name needs no search.
             self.live = part
@@ -234,13 +236,13 @@ class Output:
     # Everything else
 
     def _other(self, event: dict[str, Any]) -> None:
-        sent = relayed(event)
+        sent = relayed(event, self._id)
         if "item_id" in event or "output_index" in event:
             item = self._roster.bound(event, None)
             if item is None and self._waits():
                 self._held.append(event)
                 return
-            known = event["type"].startswith(_ITEM_EVENTS)
+            known = event["type"].startswith(ITEM_EVENTS)
             if item is not None and item.open:
                 ours = {"item_id": item.id, "output_index": item.index}
                 sent |= {key: ours[key] for key in ours if known or key in event}
@@ -250,7 +252,7 @@ class Output:
                 sent = {key: sent[key] for key in sent if key not in ("item_id", "output_index")}
         if event["type"] == "response.output_text.annotation.added" and not self._annotate(sent):
             return
-        self._emit(encode(sent)[:-1])
+        self._emit(encode(renamed(sent, self._id, self._roster))[:-1])
 
     def _annotate(self, sent: dict[str, Any]) -> bool:
         """Keep the annotation for the end of its part, if there is one it can belong to."""
@@ -288,11 +290,6 @@ _BY_TYPE: dict[str, Callable[[Output, dict[str, Any]], None]] = {
     **dict.fromkeys(BY_DELTA, Output._delta),
     **dict.fromkeys(BY_DONE, Output._text_done),
 }
-
-
-def relayed(event: dict[str, Any]) -> dict[str, Any]:
-    """The event without what only the backend or our numbering has a say in."""
-    return {key: value for key, value in event.items() if key not in _TRANSPORT_KEYS}
 
 
 def _is_item(value: object) -> bool:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("multilane.run")
 
+#: The least logprob the reference tells; serves for one that is none.
+_FLOOR = -9999.0
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
@@ -123,9 +126,8 @@ class Part:
     def delta(self, emit: Emit, event: dict[str, Any]) -> None:
         """Send a delta that is more than plain text: logprobs or keys of the backend's own."""
         self.pieces.append(event["delta"])
-        logprobs = event.get("logprobs")
         if self.kind is OUTPUT_TEXT:
-            event["logprobs"] = _objects(logprobs)
+            event["logprobs"] = _logprobs(event.get("logprobs"))
             self.logprobs += event["logprobs"]
         event.pop("obfuscation", None)
         emit(encode({**event, **self._place()})[:-1])
@@ -170,13 +172,13 @@ class Part:
         annotations = final.get("annotations")
         if isinstance(annotations, list) and annotations:
             self.extra["annotations"] = annotations
-        self.logprobs = _objects(final.get("logprobs")) or self.logprobs
+        self.logprobs = _logprobs(final.get("logprobs")) or self.logprobs
 
     def snapshot(self, text: str) -> dict[str, Any]:
         """The part as an object, holding `text`."""
         part: dict[str, Any] = {"type": self.kind.name, self.kind.text_key: text}
         if self.kind is OUTPUT_TEXT:
-            part |= {"annotations": [], "logprobs": [_whole(one) for one in self.logprobs]}
+            part |= {"annotations": [], "logprobs": self.logprobs}
         return {**part, **self.extra}
 
     def _place(self) -> dict[str, Any]:
@@ -189,13 +191,26 @@ class Part:
         emit(encode({"type": kind, **self._place(), **fields})[:-1])
 
 
+def _logprobs(told: object) -> list[dict[str, Any]]:
+    """Logprobs as the official types have them, whatever a backend left out of theirs."""
+    return [
+        {
+            **_logprob(one),
+            "top_logprobs": [_logprob(top) for top in _objects(one.get("top_logprobs"))],
+        }
+        for one in _objects(told)
+    ]
+
+
+def _logprob(told: dict[str, Any]) -> dict[str, Any]:
+    token, value, code = told.get("token"), told.get("logprob"), told.get("bytes")
+    token = token if isinstance(token, str) else ""
+    if type(value) not in (int, float):
+        value = _FLOOR
+    if not isinstance(code, list) or any(type(one) is not int for one in code):
+        code = list(token.encode())
+    return {**told, "token": token, "logprob": value, "bytes": code}
+
+
 def _objects(value: object) -> list[dict[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def _whole(logprob: dict[str, Any]) -> dict[str, Any]:
-    """As a finished part has it: there is more in it than in those of deltas."""
-    whole = {"bytes": list(str(logprob.get("token")).encode()), **logprob}
-    if "top_logprobs" in whole:
-        whole["top_logprobs"] = [_whole(one) for one in _objects(whole["top_logprobs"])]
-    return whole

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
 from lanes.codec import encode
+from lanes.echoes import ECHOES, TOOL
 from lanes.items import PRIVATE_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+log = logging.getLogger("multilane.run")
 
 #: What the reference says where neither the request nor the backend does.
 DEFAULTS: dict[str, Any] = {
@@ -21,7 +25,7 @@ DEFAULTS: dict[str, Any] = {
     "parallel_tool_calls": True,
     "previous_response_id": None,
     "reasoning": {"effort": None, "summary": None},
-    "service_tier": "default",
+    "service_tier": "auto",
     "store": True,
     "background": False,
     "temperature": 1.0,
@@ -38,53 +42,53 @@ DEFAULTS: dict[str, Any] = {
     "safety_identifier": None,
     "prompt_cache_key": None,
 }
-#: Ours alone: a backend's value for these is never passed on.
-_OURS = frozenset(
+#: Ours alone, or the backend's: its value for these is never passed on.
+_OURS = PRIVATE_KEYS | frozenset(
     {"id", "object", "created_at", "completed_at", "status", "error", "incomplete_details"}
     | {"output", "usage", "previous_response_id", "store", "background", "conversation"}
 )
+#: What a backend knows for sure at the end.
+_OUTCOMES = frozenset(
+    {"service_tier", "tool_usage", "moderation", "access_programs"}
+    | {"prompt_cache_diagnostics", "input_transformations"}
+)
+_REASONS = frozenset({"max_output_tokens", "max_messages", "content_filter", "steered"})
+#: What a request asks for in the form in which a response says it.
+_ASKED = (*DEFAULTS, "prompt", "prompt_cache_retention", "conversation")
 
 
 class Snapshots:
     """Makes the response object of one response.
 
     `request` is the body of the create; a value in it wins over the backend's, which wins over the
-    reference's default. The first object the backend sends settles `created_at` and all echoes.
+    reference's default. A value that does not fit the official types is as good as none. What the
+    backend says first stays, and its first object settles `created_at` and `model`. Only of what a
+    response came to its last word counts, whatever was asked for: the service tier, say.
     """
 
     def __init__(self, response_id: str, request: Mapping[str, Any], created_at: float) -> None:
         self.id = response_id
-        self._request = request
         self._created_at: float = created_at
-        self._fields: dict[str, Any] | None = None
+        self._asked = _echoes({key: request[key] for key in _ASKED if request.get(key) is not None})
+        self._asked["background"] = False
+        self._told: dict[str, Any] = {}
+        self._settled = False
 
     def settle(self, upstream: Mapping[str, Any]) -> None:
-        """Fix what does not change, from the backend's first object; later ones add what is new."""
-        fields = {
-            key: value
-            for key, value in upstream.items()
-            if key not in _OURS
-            and key not in PRIVATE_KEYS
-            and not (value is None and key in DEFAULTS)
-        }
-        if self._fields is not None:
-            self._fields = {**fields, **self._fields}
+        """Take over what an object of the backend adds to those before it."""
+        if self._settled and not upstream:
             return
-        created_at = upstream.get("created_at")
-        if isinstance(created_at, int | float) and not isinstance(created_at, bool):
-            self._created_at = created_at
-        for key, default in DEFAULTS.items():
-            asked = self._request.get(key)
-            fields[key] = fields.get(key, default) if asked is None else asked
-        conversation = self._request.get("conversation")
-        if conversation is not None:
-            named = isinstance(conversation, str)
-            fields["conversation"] = {"id": conversation} if named else conversation
-        fields["background"] = False
-        fields["text"] = _text(fields["text"])
-        tools = fields["tools"]
-        fields["tools"] = [_tool(tool) for tool in tools] if isinstance(tools, list) else []
-        self._fields = fields
+        told = _echoes({key: value for key, value in upstream.items() if key not in _OURS})
+        if not self._settled:
+            self._settled = True
+            self._told["model"] = told.get("model", DEFAULTS["model"])
+            created_at = upstream.get("created_at")
+            if isinstance(created_at, int | float) and not isinstance(created_at, bool):
+                self._created_at = created_at
+        latest = {key for key in _OUTCOMES if told.get(key) is not None}
+        self._asked = {key: value for key, value in self._asked.items() if key not in latest}
+        first = {k: v for k, v in self._told.items() if v is not None and k not in latest}
+        self._told = {**self._told, **told, **first}
 
     def snapshot(
         self,
@@ -97,7 +101,6 @@ class Snapshots:
         completed_at: float | None = None,
     ) -> bytes:
         """The JSON of the response object. `output` holds finished items as JSON."""
-        self.settle({})
         return encode(
             {
                 "id": self.id,
@@ -109,9 +112,27 @@ class Snapshots:
                 "incomplete_details": incomplete_details,
                 "output": [Raw(item) for item in output],
                 "usage": usage,
-                **(self._fields or {}),
+                **DEFAULTS,
+                **self._told,
+                **self._asked,
             }
         )
+
+
+def _echoes(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What of it can be echoed; null says nothing about what has a default."""
+    shaped = {key: _SHAPED.get(key, _same)(value) for key, value in said.items()}
+    return {key: value for key, value in shaped.items() if _fits(key, value)}
+
+
+def _fits(key: str, value: object) -> bool:
+    if value is None:
+        return key not in DEFAULTS
+    return key not in ECHOES or ECHOES[key](value)
+
+
+def _same(value: object) -> object:
+    return value
 
 
 def _text(text: object) -> object:
@@ -120,11 +141,25 @@ def _text(text: object) -> object:
     return {**text, "format": {"type": "text"}}
 
 
-def _tool(tool: object) -> object:
-    """An echoed function tool always has the keys that the SDKs read."""
-    if isinstance(tool, dict) and tool.get("type") == "function":
-        return {"parameters": None, "strict": None, **tool}
-    return tool
+def _conversation(conversation: object) -> object:
+    return {"id": conversation} if isinstance(conversation, str) else conversation
+
+
+def _tools(tools: object) -> object:
+    """Those that fit; a function always has the keys that the SDKs read."""
+    if not isinstance(tools, list):
+        return tools
+    bare = {"parameters": None, "strict": None}
+    return [
+        {**bare, **tool} if tool["type"] == "function" else tool for tool in tools if TOOL(tool)
+    ]
+
+
+_SHAPED: dict[str, Callable[[object], object]] = {
+    "text": _text,
+    "conversation": _conversation,
+    "tools": _tools,
+}
 
 
 def usage(reported: object) -> dict[str, Any] | None:
@@ -161,3 +196,13 @@ def _count(counts: Mapping[str, Any], *names: str) -> int | None:
 def _details(counts: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     found = (counts.get(name) for name in names)
     return next((details for details in found if isinstance(details, dict)), {})
+
+
+def stop_reason(said: object) -> str | None:
+    """Why a response is incomplete, by a backend's word for it."""
+    if not said:
+        return "max_output_tokens"
+    if isinstance(said, str) and said in _REASONS:
+        return said
+    log.warning("unknown reason of an incomplete response: %.100r", said)
+    return None

@@ -33,6 +33,10 @@ class Roster:
         for name in _names(known):
             self._by_name.setdefault(name, item)
 
+    def named(self, name: object) -> Item | None:
+        """The item that the backend calls so."""
+        return self._by_name.get(name) if isinstance(name, str) else None
+
     def reserve(self, known: dict[str, Any]) -> None:
         """These names are of an item that is still to come, and of no other."""
         self._reserved.update(_names(known))

@@ -7,14 +7,15 @@ socket, knows no lane: `emit` gets each event's JSON without its closing brace, 
 from __future__ import annotations
 
 import logging
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from lanes.codec import check_depth, decode_lenient, encode
 from lanes.errors import Fault, IllegalTransition, UpstreamFault
 from lanes.faults import reported, response_error
-from lanes.output import Output, relayed
-from lanes.response import Snapshots, usage
+from lanes.output import Output
+from lanes.passing import relayed
+from lanes.response import Snapshots, stop_reason, usage
+from lanes.states import LIVE, STREAMING, TRANSITIONS, State, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,56 +26,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("multilane.run")
 
-
-class State(StrEnum):
-    """Where a run is. All but the first three are ends."""
-
-    STARTING = "starting"
-    STREAMING = "streaming"
-    CUTTING = "cutting"
-    COMPLETED = "completed"
-    INCOMPLETE = "incomplete"
-    FAILED = "failed"
-    STEERED = "steered"
-    REFUSED = "refused"
-    ABANDONED = "abandoned"
-
-
-class Step(StrEnum):
-    """What can happen to a run."""
-
-    BEGIN = "begin"
-    COMPLETE = "complete"
-    STOP = "stop"
-    FAIL = "fail"
-    ABANDON = "abandon"
-    CUT = "cut"
-    STEER = "steer"
-
-
-TRANSITIONS: dict[tuple[State, Step], State] = {
-    (State.STARTING, Step.BEGIN): State.STREAMING,
-    (State.STARTING, Step.FAIL): State.REFUSED,
-    (State.STARTING, Step.ABANDON): State.ABANDONED,
-    (State.STREAMING, Step.COMPLETE): State.COMPLETED,
-    (State.STREAMING, Step.STOP): State.INCOMPLETE,
-    (State.STREAMING, Step.FAIL): State.FAILED,
-    (State.STREAMING, Step.ABANDON): State.ABANDONED,
-    (State.STREAMING, Step.CUT): State.CUTTING,
-    (State.CUTTING, Step.STEER): State.STEERED,
-    (State.CUTTING, Step.COMPLETE): State.COMPLETED,
-    (State.CUTTING, Step.STOP): State.INCOMPLETE,
-    (State.CUTTING, Step.FAIL): State.FAILED,
-    (State.CUTTING, Step.ABANDON): State.ABANDONED,
-}
-LIVE = frozenset({State.STARTING, State.STREAMING, State.CUTTING})
-STREAMING = frozenset({State.STREAMING, State.CUTTING})
 #: The keys of a delta that is nothing but text.
 _FLAT = frozenset(
     {"type", "delta", "item_id", "output_index", "content_index", "summary_index"}
     | {"sequence_number", "logprobs", "obfuscation"}
 )
-_REASONS = frozenset({"max_output_tokens", "max_messages", "content_filter", "steered"})
 _TERMINALS = frozenset(
     f"response.{end}" for end in ("completed", "incomplete", "failed", "cancelled")
 )
@@ -117,7 +73,7 @@ class Run:
         include = request.get("include")
         asked = isinstance(include, list) and "reasoning.encrypted_content" in include
         encrypted = asked or request.get("store") is False
-        self._output = Output(emit, profile, mint, encrypted=encrypted)
+        self._output = Output(response_id, profile, emit, mint, encrypted=encrypted)
 
     def receive(self, name: str | None, data: bytes) -> None:
         """Take one upstream event: its `event:` line, if any, and its data. Ignored once over."""
@@ -152,11 +108,11 @@ class Run:
         self._dispatch(name, event)
 
     def begin(self, upstream: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> None:
-        """Send `response.created` and `in_progress`, once. `upstream` settles the echoes."""
+        """Send `response.created` and `in_progress`, once. `upstream` adds to the echoes."""
+        self._snapshots.settle(upstream)
         if self.state is not State.STARTING:
             return
         self._step(Step.BEGIN)
-        self._snapshots.settle(upstream)
         snapshot = self._snapshots.snapshot("in_progress")
         for kind in ("response.created", "response.in_progress"):
             self._emit(encode({**(extra or {}), "type": kind})[:-1] + b',"response":' + snapshot)
@@ -263,14 +219,17 @@ class Run:
             self._cut_if_safe()
 
     def _on_beginning(self, event: dict[str, Any]) -> None:
-        extra = relayed(event)
+        """The first begins the response, a `response.queued` too; one after it is not passed on.
+
+        What that one adds shows in the terminal event, the only one with a snapshot still to come.
+        """
+        extra = relayed(event, self.id)
         self.begin(_object(extra.pop("response", None)), extra)
 
     def _on_terminal(self, kind: str, event: dict[str, Any]) -> None:
-        extra = relayed(event)
+        extra = relayed(event, self.id)
         upstream = _object(extra.pop("response", None))
         self.begin(upstream)
-        self._snapshots.settle(upstream)
         counted = usage(upstream.get("usage"))
         step, reason = self._verdict(kind, upstream, counted)
         error = None
@@ -287,13 +246,13 @@ class Run:
     ) -> tuple[Step, str | None]:
         """What the end really is: backends call failures and cut answers completed."""
         status = upstream.get("status")
-        reason = _object(upstream.get("incomplete_details")).get("reason")
+        said = _object(upstream.get("incomplete_details")).get("reason")
         if kind in ("response.failed", "response.cancelled") or upstream.get("error"):
             return Step.FAIL, None
         if status in ("failed", "cancelled", "queued"):
             return Step.FAIL, None
-        if kind == "response.incomplete" or status == "incomplete" or reason:
-            return Step.STOP, _reason(reason)
+        if kind == "response.incomplete" or status == "incomplete" or said:
+            return Step.STOP, stop_reason(said)
         limit = self._request.get("max_output_tokens")
         spent = counted["output_tokens"] if counted and self._profile.counts_limit else None
         if spent is not None and isinstance(limit, int) and spent >= limit:
@@ -322,15 +281,6 @@ class Run:
         self.final = snapshot
         head = {**(extra or {}), "type": f"response.{status}"}
         self._emit(encode(head)[:-1] + b',"response":' + snapshot)
-
-
-def _reason(said: object) -> str | None:
-    if not said:
-        return "max_output_tokens"
-    if isinstance(said, str) and said in _REASONS:
-        return said
-    log.warning("unknown reason of an incomplete response: %.100r", said)
-    return None
 
 
 def _object(value: object) -> Mapping[str, Any]:

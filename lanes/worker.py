@@ -17,8 +17,9 @@ from lanes.entries import input_items
 from lanes.errors import ClientFault, Fault, UpstreamFault
 from lanes.events import Stamp
 from lanes.frames import Create
-from lanes.lineage import check_outputs, parent_not_found
-from lanes.run import STREAMING, Run, State
+from lanes.lineage import check_outputs
+from lanes.run import Run
+from lanes.states import STREAMING, State
 from steering.ledger import Target
 from steering.successor import body, prepend
 
@@ -141,13 +142,12 @@ class Worker:
 
     async def _parent(self, create: Create) -> Node | None:
         """What the create builds on. It starts now, so this is looked up now."""
-        if create.parent_id is None:
-            return None
-        node = self._lineage.find(create.parent_id)
-        node = node or await self._shelf.find(create.parent_id)
-        if node is None:
-            raise parent_not_found(create.parent_id)
-        return node
+        parent_id = create.parent_id
+        if parent_id is not None and self._lineage.find(parent_id) is None:
+            stored = await self._shelf.find(parent_id)
+            if stored is not None:
+                return stored
+        return self._lineage.resolve(parent_id)
 
     def _start(self, create: Create, bound: list[Submission], parent: Node | None) -> _Carried:
         entries = self._entries(create, bound, parent)

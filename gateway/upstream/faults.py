@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from lanes.errors import UpstreamFault
-from lanes.faults import is_overflow
+from lanes.faults import code_of, type_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,23 +19,6 @@ _MAX_TEXT = 500
 _MAX_MESSAGE = 8192
 
 _FORWARDED = frozenset({"retry-after", "retry-after-ms", "x-request-id"})
-_CODES = {
-    401: "invalid_api_key",
-    403: "permission_denied",
-    404: "not_found",
-    408: "timeout",
-    413: "request_too_large",
-    429: "rate_limit_exceeded",
-    504: "timeout",
-}
-_TYPES = {
-    401: "authentication_error",
-    403: "permission_error",
-    404: "not_found_error",
-    429: "rate_limit_error",
-}
-#: Where `is_overflow` may judge by words; else they are in passing (a 429 for tokens a minute).
-_OVERFLOW_STATUSES = frozenset({400, 413, 422, 500})
 #: What a browser shows of a page is what is left without these.
 _MARKUP = re.compile(
     r"<!--.*?(?:-->|\Z)|<(script|style)\b.*?(?:</\1\s*>|\Z)|<[^>]*(?:>|\Z)", re.I | re.S
@@ -63,7 +46,7 @@ def unreachable(
     message: str, *, status: int = 502, kind: type[UpstreamFault] = UpstreamFault
 ) -> UpstreamFault:
     """Return the fault of a backend that was not reached, broke off (502) or was silent (504)."""
-    return kind(message, code=_code_for(status), status=status, type="server_error")
+    return kind(message, code=code_of(status, "", None, None), status=status, type="server_error")
 
 
 def refusal(status: int, headers: Mapping[str, str], body: bytes) -> UpstreamFault:
@@ -85,23 +68,15 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes) -> UpstreamFau
     again = status in (502, 503, 504) or (status == 429 and pause is not None)
     fault = (AnsweredForNow if again else Answered)(
         message[:_MAX_MESSAGE],
-        code=_code(shown, fields, message),
+        code=code_of(shown, message, fields.get("code"), fields.get("type")),
         status=shown,
-        type=_string(fields.get("type")) or _type_for(shown),
+        type=type_of(shown, fields.get("type")),
         param=_string(fields.get("param")),
         headers=_forwarded(headers) or None,
     )
     if isinstance(fault, Transient):
         fault.pause = pause
     return fault
-
-
-def _type_for(status: int) -> str:
-    return _TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
-
-
-def _code_for(status: int) -> str:
-    return _CODES.get(status, "server_error" if status >= 500 else "invalid_request_error")
 
 
 def _forwarded(headers: Mapping[str, str]) -> dict[str, str]:
@@ -119,13 +94,6 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         if re.fullmatch(r"\d{1,12}(?:\.\d{1,12})?", text, re.ASCII):
             return float(text) * unit
     return None
-
-
-def _code(status: int, fields: dict[str, Any], message: str) -> str:
-    code = fields.get("code")
-    if status in _OVERFLOW_STATUSES and is_overflow(message, code, fields.get("type")):
-        return "context_length_exceeded"
-    return _string(code) or _code_for(status)
 
 
 def _fields(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:

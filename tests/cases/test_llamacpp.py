@@ -129,7 +129,8 @@ async def test_its_error_in_mid_stream_is_bare() -> None:
     error = b'data: {"error":{"code":500,"message":"slot lost","type":"server_error"}}\n\n'
     async with llama() as on:
         _, response = await on.turn("a", [body[:cut] + error])
-        assert response["error"] == {"code": "server_error", "message": "slot lost"}
+        told = {"code": "server_error", "message": "slot lost", "type": "server_error"}
+        assert response["error"] == told
         (item,) = response["output"]
         assert (item["status"], item["content"][0]["text"]) == (
             "incomplete",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.dialects import test_replay, test_tapes
 from tests.machines import (
+    test_echoes,
     test_run,
     test_run_calls,
     test_run_faults,
@@ -30,6 +31,7 @@ _MODULES = (
     test_run_faults,
     test_run,
     test_snapshots,
+    test_echoes,
     test_replay,
     test_tapes,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lanes import output, run
+from lanes import faults, output, parts, response, run
 from lanes.codec import decode, encode
 from lanes.events import Stamp
 from lanes.items import Item
@@ -12,7 +12,8 @@ from lanes.output import Output
 from lanes.parts import Part
 from lanes.response import Snapshots
 from lanes.roster import Roster
-from lanes.run import Run, State
+from lanes.run import Run
+from lanes.states import State
 from tests.machines.bugs import Bugs
 from tests.machines.examples import run_examples
 
@@ -77,7 +78,12 @@ def a_lone_surrogate_ends_a_response(original: Any) -> Any:
 
 @BUGS.plant(output, "relayed")
 def private_keys_get_out(original: Any) -> Any:
-    return dict
+    return lambda event, response_id: original({}, response_id) | event
+
+
+@BUGS.plant(output, "renamed")
+def the_backends_ids_get_out_of_unknown_events(original: Any) -> Any:
+    return lambda sent, response_id, roster: sent
 
 
 @BUGS.plant(Snapshots, "settle")
@@ -87,6 +93,26 @@ def created_at_changes(original: Any) -> Any:
         self._created_at = upstream.get("created_at", self._created_at)
 
     return settle
+
+
+@BUGS.plant(response, "_fits")
+def whatever_is_said_is_echoed(original: Any) -> Any:
+    return lambda key, value: value is not None
+
+
+@BUGS.plant(Snapshots, "settle")
+def the_service_tier_is_what_was_asked_for(original: Any) -> Any:
+    return lambda self, upstream: original(self, {**upstream, "service_tier": None})
+
+
+@BUGS.plant(parts, "_logprob")
+def logprobs_stay_as_they_are(original: Any) -> Any:
+    return dict
+
+
+@BUGS.plant(faults, "_kind")
+def the_type_of_an_error_is_lost(original: Any) -> Any:
+    return lambda error: None
 
 
 @BUGS.plant(Item, "__init__")

@@ -7,7 +7,12 @@ from typing import Any, get_args
 import pytest
 from openai.types.responses import ResponseError
 
+from gateway.upstream.faults import refusal
+from lanes.codec import encode
+from lanes.errors import UpstreamFault
 from lanes.faults import ERROR_CODES, reported, response_error
+from tests.machines.backend import created, ended
+from tests.machines.drive import play
 
 CODES = [
     ({"code": "server_error"}, "server_error", 500),
@@ -44,6 +49,74 @@ def test_error(error: dict[str, Any], code: str, status: int) -> None:
 def test_a_status_beside_the_error_counts() -> None:
     assert reported({"status": 429, "error": {"message": "slow"}}).code == "rate_limit_exceeded"
     assert reported({"status": 429, "error": "slow"}).message == "slow"
+
+
+KINDS = [
+    ({}, 500, "server_error", "server_error"),
+    ({"type": "error"}, 500, "server_error", "server_error"),
+    ({"type": "response.zebra"}, 500, "server_error", "server_error"),
+    ({"type": "error", "error_type": "provider"}, 500, "server_error", "provider"),
+    ({"type": ""}, 500, "server_error", "server_error"),
+    ({"type": 5, "code": ""}, 500, "server_error", "server_error"),
+    ({"code": "rate_limit_exceeded"}, 429, "rate_limit_exceeded", "rate_limit_error"),
+    ({"type": "rate_limit_error"}, 429, "rate_limit_exceeded", "rate_limit_error"),
+    ({"code": "slow", "type": "tokens"}, 500, "slow", "tokens"),
+    ({"code": "invalid_api_key"}, 401, "invalid_api_key", "authentication_error"),
+    ({"code": "timeout"}, 504, "timeout", "server_error"),
+    ({"code": 400}, 400, "invalid_request_error", "invalid_request_error"),
+    ({"code": 404}, 404, "not_found", "not_found_error"),
+    (
+        {"code": 429, "message": "the context window"},
+        429,
+        "rate_limit_exceeded",
+        "rate_limit_error",
+    ),
+    ({"code": 503}, 503, "server_error", "server_error"),
+    ({"code": "context_length_exceeded"}, 400, "context_length_exceeded", "invalid_request_error"),
+]
+
+
+@pytest.mark.parametrize(("error", "status", "code", "kind"), KINDS)
+def test_an_error_is_told_as_if_it_came_by_http(
+    error: dict[str, Any], status: int, code: str, kind: str
+) -> None:
+    told = {"message": "boom", **error}
+    for event in (told, {"type": "error", "error": told}):
+        fault = reported(event)
+        assert (fault.status, fault.code, fault.type) == (status, code, kind)
+    answer = refusal(status, {}, encode({"error": told}))
+    if "error_type" not in error and error.get("type") != "response.zebra":
+        assert (answer.code, answer.type) == (code, kind)
+    assert (response_error(fault)["code"] == "rate_limit_exceeded") is (status == 429)
+
+
+MISALIGNED = {
+    "detailed_explanation": "x",
+    "error_type": "other",
+    "review_target": None,
+    "steer": {"message": "m"},
+}
+DETAILS: list[tuple[Any, Any]] = [
+    ({"param": "input", "type": "t"}, {"param": "input", "type": "t"}),
+    ({"param": "", "misalignment": MISALIGNED}, {"param": "", "misalignment": MISALIGNED}),
+    ({"misalignment": {}}, {"misalignment": {}}),
+    ({"param": 5, "type": 5, "misalignment": 5}, {}),
+    ({"param": None, "type": None, "misalignment": None}, {}),
+    ({"misalignment": {"steer": {}}, "headers": {}, "x": 1}, {}),
+    ({"misalignment": {"error_type": 5}}, {}),
+    ({"type": "error"}, {}),
+    ({}, {}),
+]
+
+
+@pytest.mark.parametrize(("told", "kept"), DETAILS)
+def test_a_failed_response_keeps_what_its_error_says(told: Any, kept: Any) -> None:
+    error = {"code": "server_error", "message": "boom", **told}
+    shown = {"code": "server_error", "message": "boom", **kept}
+    ends = [ended("failed", error=error), {"type": "error", "error": error}]
+    for end in ends:
+        assert play([created(), end]).terminal["error"] == shown
+    assert "type" not in response_error(UpstreamFault("x", code=None, status=500, type="x"))
 
 
 def test_param_and_type_are_kept() -> None:

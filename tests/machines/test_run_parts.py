@@ -116,19 +116,50 @@ def test_a_delta_without_text_is_none(text: Any) -> None:
 
 
 def test_logprobs_are_kept_for_the_end() -> None:
-    one, two = ({"token": token, "logprob": -0.5, "top_logprobs": []} for token in "ab")
+    one, two = (
+        {"token": token, "logprob": -0.5, "bytes": [ord(token)], "top_logprobs": []}
+        for token in "ab"
+    )
     events = [delta("a", logprobs=[one]), delta("b", logprobs=[two]), delta("c", logprobs=None)]
     played = play([created(), *events, delta("d", logprobs=[]), completed()])
     assert [e["logprobs"] for e in played.of("output_text.delta")] == [[one], [two], [], []]
     assert played.of("output_text.done")[0]["logprobs"] == [one, two]
-    whole = [one | {"bytes": [97]}, two | {"bytes": [98]}]
-    assert played.output[0]["content"][0]["logprobs"] == whole
+    assert played.output[0]["content"][0]["logprobs"] == [one, two]
     final = message(None, content=[TEXT | {"text": "a", "logprobs": [5, one]}])
     played = play([created(), delta("a"), done(final), completed()])
-    assert played.output[0]["content"][0]["logprobs"] == whole[:1]
+    assert played.output[0]["content"][0]["logprobs"] == [one]
     over: Event = {"type": "response.output_text.done", "item_id": "m1", "logprobs": [one]}
     played = play([created(), delta("a"), over, completed()])
     assert played.of("output_text.done")[0]["logprobs"] == [one]
+
+
+FLOOR = -9999.0
+LOGPROBS: list[tuple[Any, Any]] = [
+    ({"token": "é"}, {"token": "é", "logprob": FLOOR, "bytes": [195, 169]}),
+    ({"token": "a", "logprob": None, "bytes": None}, {"logprob": FLOOR, "bytes": [97]}),
+    ({"token": "a", "logprob": "-1", "bytes": "a"}, {"logprob": FLOOR, "bytes": [97]}),
+    ({"token": "a", "logprob": True, "bytes": [True]}, {"logprob": FLOOR, "bytes": [97]}),
+    ({"token": "a", "logprob": 0, "bytes": []}, {"logprob": 0, "bytes": []}),
+    ({"token": None, "logprob": -1.5, "x": 1}, {"token": "", "logprob": -1.5, "bytes": [], "x": 1}),
+    ({"token": 5, "bytes": [53]}, {"token": "", "logprob": FLOOR, "bytes": [53]}),
+]
+
+
+@pytest.mark.parametrize(("told", "shown"), LOGPROBS)
+def test_logprobs_are_made_whole(told: dict[str, Any], shown: dict[str, Any]) -> None:
+    tops: list[tuple[Any, Any]] = [
+        (None, []),
+        ({"a": 1}, []),
+        ([told, 5], [{"token": told["token"], **shown}]),
+    ]
+    for top, top_shown in tops:
+        one = {**told, "top_logprobs": top}
+        whole = {"token": told["token"], **shown, "top_logprobs": top_shown}
+        final = message(None, content=[TEXT | {"text": "a", "logprobs": [one, None]}])
+        for events in ([delta("a", logprobs=[one, "x"])], [done(final)]):
+            played = play([created(), *events, completed()])
+            assert played.of("output_text.done")[0]["logprobs"] == [whole]
+            assert played.output[0]["content"][0]["logprobs"] == [whole]
 
 
 def test_annotations_are_kept_for_the_end() -> None:
@@ -180,3 +211,16 @@ def test_reasoning_shows_what_was_asked_for() -> None:
     assert "encrypted_content" not in played.output[0]
     played = play([created(), opening, completed([reasoning(encrypted_content="")])])
     assert "encrypted_content" not in played.output[0]
+
+
+@pytest.mark.parametrize("asked", [{"model": "m"}, {"model": "m", "store": False}])
+def test_only_reasoning_hides_its_encrypted_content(asked: dict[str, Any]) -> None:
+    for kind in ("compaction", "zebra"):
+        item = {"type": kind, "id": "cmp1", "encrypted_content": "gA"}
+        opening: Event = {"type": "response.output_item.added", "item": item, "output_index": 0}
+        for events in ([opening], [opening, done(item, 0)], [done(item, 0)], []):
+            played = play([created(), *events, completed([item])], asked)
+            shown = [event["item"] for event in played.events if "item" in event]
+            shown += [played.terminal["output"][0]] if kind == "compaction" else []
+            assert [one["encrypted_content"] for one in shown] == ["gA"] * len(shown)
+            assert len(played.run.entries()) == 1

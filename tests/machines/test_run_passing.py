@@ -85,7 +85,6 @@ def test_a_lane_is_on_every_event() -> None:
 
 
 PRIVATE: dict[str, Any] = {
-    "obfuscation": "xx",
     "timings": {},
     "kv_transfer_params": {},
     "cost": 1,
@@ -103,6 +102,15 @@ def test_what_only_a_backend_needs_is_taken_out() -> None:
     assert "phase" not in played.output[0]
 
 
+def test_padding_is_taken_out_of_the_deltas_that_are_made_anew_only() -> None:
+    padding = {"obfuscation": "xx"}
+    texts = [delta("a", **padding), delta("b", **padding), delta("c", x_field=1, **padding)]
+    played = play([created(), *texts, ZEBRA | padding, completed()])
+    assert [event for event in played.events if "obfuscation" in event] == [
+        {**ZEBRA, **padding, "sequence_number": 7}
+    ]
+
+
 def test_no_id_of_the_backend_gets_out() -> None:
     played = play([created(), delta("a"), done(message("a")), completed([message("a")])])
     text = str(played.events)
@@ -110,11 +118,56 @@ def test_no_id_of_the_backend_gets_out() -> None:
     assert "'r1'" not in text
 
 
+FOREIGN = {"response_id": "r1", "response": {"id": "r1", "k": {"id": "kept"}}}
+
+
+def test_no_id_of_the_backend_gets_out_of_unknown_events() -> None:
+    ids = FOREIGN | {"item": {"type": "message", "id": "m1", "k": 1}}
+    opening, ending = {**created(), "response_id": "r1"}, {**completed(), "response_id": "r1"}
+    text = delta("a", response_id="r1", x_field=1)
+    events = [opening, ZEBRA | ids, added(message()), text, ZEBRA | ids, done(message("a"))]
+    played = play([*events, ZEBRA | ids, ZEBRA | {"item": {"id": 5}}, ending])
+    early, within, late, odd = played.of("zebra.delta")
+    ours = {"response_id": played.run.id, "response": {"id": played.run.id, "k": {"id": "kept"}}}
+    assert [event["response_id"] for event in played.events if "response_id" in event] == (
+        [played.run.id] * 7
+    )
+    assert ours.items() <= early.items()
+    assert early["item"] == {"type": "message", "k": 1}
+    item_id = played.output[0]["id"]
+    assert within["item"] == late["item"] == {"type": "message", "id": item_id, "k": 1}
+    assert odd["item"] == {}
+    values: list[Any] = [None, 5, "r1", [], {}, {"k": 1}]
+    for odd_value in values:
+        (event,) = play([ZEBRA | {"response": odd_value, "item": odd_value}]).of("zebra.delta")
+        assert (event["response"], event["item"]) == (odd_value, odd_value)
+
+
+def test_an_unknown_event_may_name_its_item_twice() -> None:
+    about = ZEBRA | {"item_id": "n1", "output_index": 0, "item": {"id": "n1"}}
+    played = play([created(), added(message(), 0), about, completed()])
+    (event,) = played.of("zebra.delta")
+    assert event["item_id"] == event["item"]["id"] == played.output[0]["id"]
+
+
 def test_queued_is_a_beginning_and_a_beginning_counts_once() -> None:
     queued = {"type": "response.queued", "response": {"id": "r1", "status": "queued"}}
     played = play([queued, created(), {"type": "response.in_progress"}, created(), completed()])
     assert played.types() == ["created", "in_progress", "completed"]
     assert played.terminal["status"] == "completed"
+
+
+@pytest.mark.parametrize("kind", ["queued", "created", "in_progress"])
+def test_what_is_queued_changes_nothing_that_was_sent(kind: str) -> None:
+    other = {"id": "r2", "created_at": 9, "model": "n", "temperature": 0.5, "top_p": 0.5}
+    again = {"type": f"response.{kind}", "response": other | {"status": "queued"}}
+    first = created(created_at=5, model="b", temperature=0.25)
+    events = [first, delta("a"), delta("b"), delta("c"), done(message("abc")), completed()]
+    quiet = play(events, {})
+    for at in range(1, len(events)):
+        played = play([*events[:at], again, *events[at:]], {})
+        assert played.events[:-1] == quiet.events[:-1]
+        assert played.terminal == {**quiet.terminal, "top_p": 0.5}
 
 
 def test_text_of_every_script_and_half_characters() -> None:
@@ -139,7 +192,7 @@ def test_numbers_that_json_does_not_have() -> None:
     (seen,) = played.of("output_text.delta")
     (logprob,) = seen["logprobs"]
     assert logprob["logprob"] < -1e300
-    assert logprob["top_logprobs"][0]["logprob"] is None
+    assert logprob["top_logprobs"] == [{"token": "b", "bytes": [], "logprob": -9999.0}]
     assert (logprob["big"], logprob["tenth"]) == (2**63, 0.1)
     assert logprob["far"] > 1e300
     assert played.run.state == "completed"

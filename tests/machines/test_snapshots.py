@@ -47,7 +47,6 @@ ECHOED = {
     "tool_choice": {"type": "function", "name": "f"},
     "truncation": "auto",
     "user": "",
-    "service_tier": "flex",
     "reasoning": {"effort": "low", "summary": None},
     "store": False,
     "previous_response_id": "resp_p",
@@ -100,11 +99,89 @@ def test_what_was_settled_never_changes_and_what_is_new_is_added() -> None:
     played = play([created(model="b", created_at=5, x=0), completed(**changed)], {})
     first, _, last = (event["response"] for event in played.events)
     assert (first["model"], first["created_at"], first["x"]) == ("b", 5, 0)
-    same = ("model", "created_at", "temperature", "x")
+    same = ("model", "created_at", "x")
     assert [last[key] for key in same] == [first[key] for key in same]
+    assert (first["temperature"], last["temperature"]) == (1.0, 0.1)
     assert "y" not in first
     assert last["y"] == 2
     assert last["completed_at"] == NOW
+
+
+LATE: dict[str, Any] = {"top_p": 0.5, "truncation": "auto", "user": "u", "moderation": None}
+
+
+@pytest.mark.parametrize(("key", "value"), LATE.items())
+def test_what_comes_late_replaces_a_default_only(key: str, value: Any) -> None:
+    def last(request: dict[str, Any], **first: Any) -> Any:
+        return play([created(**first), completed(**{key: value})], request).terminal[key]
+
+    other = {"top_p": 0.25, "truncation": "disabled", "user": "v"}.get(key)
+    assert last({"model": "m"}) == value
+    assert last({"model": "m"}, **{key: None}) == value
+    assert last({"model": "m"}, **{key: {"no": "such"}}) == value
+    if other is not None:
+        assert last({"model": "m"}, **{key: other}) == other
+        assert last({"model": "m", key: other}) == other
+
+
+def test_the_service_tier_is_the_one_that_was_used() -> None:
+    def tiers(asked: Any, *told: Any) -> list[Any]:
+        first, last = (created(service_tier=told[0]), completed(service_tier=told[1]))
+        played = play([first, last], {"model": "m", "service_tier": asked})
+        return [
+            event["response"]["service_tier"]
+            for event in (played.events[0], *played.of("completed"))
+        ]
+
+    assert tiers(None, None, None) == ["auto", "auto"]
+    assert tiers("flex", None, None) == ["flex", "flex"]
+    assert tiers("flex", "zebra", 5) == ["flex", "flex"]
+    assert tiers("flex", None, "default") == ["flex", "default"]
+    assert tiers("flex", "default", None) == ["default", "default"]
+    assert tiers(None, "auto", "default") == ["auto", "default"]
+
+
+COUNTED: dict[str, Any] = {"image_gen": {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}}
+COUNTED["image_gen"] |= {"input_tokens_details": {"image_tokens": 0, "text_tokens": 0}}
+OUTCOMES: dict[str, list[Any]] = {
+    "tool_usage": [COUNTED | {"web_search": {"num_requests": n}} for n in (0, 1)],
+    "prompt_cache_diagnostics": [{"type": "unavailable"}, {"type": "cache_hit"}],
+    "access_programs": [{"cyber": "standard"}, {"cyber": "daybreak_red"}],
+    "input_transformations": [
+        [{"id": "rs1", "action": "removed", "type": "reasoning", "reason": reason}]
+        for reason in ("model_mismatch", "turn_boundary")
+    ],
+    "moderation": [
+        {key: {"type": "error", "code": code, "message": "m"} for key in ("input", "output")}
+        for code in "ab"
+    ],
+}
+
+
+@pytest.mark.parametrize(("key", "values"), OUTCOMES.items())
+def test_what_a_response_came_to_is_what_was_said_last(key: str, values: list[Any]) -> None:
+    first, last = values
+    for told, shown in (
+        ((None, last), last),
+        ((first, last), last),
+        ((first, None), first),
+        ((first, "zebra"), first),
+        ((None, None), None),
+    ):
+        events = [created(**{key: told[0]}), completed(**{key: told[1]})]
+        played = play(events, {"model": "m"})
+        assert played.terminal[key] == shown
+        assert played.events[0]["response"][key] == told[0]
+
+
+def test_a_null_that_was_said_first_is_no_answer_and_stays() -> None:
+    assert play([created(x=None), completed(x=1)]).terminal["x"] == 1
+    assert play([created(x=None), completed()]).terminal["x"] is None
+
+
+def test_a_model_that_is_named_late_is_no_change() -> None:
+    played = play([created(), completed(model="b")], {})
+    assert [event["response"]["model"] for event in played.events] == ["", "", ""]
 
 
 def test_text_and_tools_have_what_the_official_types_ask_for() -> None:
@@ -116,7 +193,6 @@ def test_text_and_tools_have_what_the_official_types_ask_for() -> None:
     schema = {"format": {"type": "json_object"}}
     assert snapshot({"model": "m", "text": schema})["text"] == schema
     assert snapshot({"model": "m", "text": {}})["text"] == {"format": {"type": "text"}}
-    assert snapshot({"model": "m"}, {"text": "x"})["text"] == "x"
 
 
 @pytest.mark.parametrize("tools", [5, "x", {"a": 1}, [5]])
