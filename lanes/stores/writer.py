@@ -120,14 +120,15 @@ class ResponseWriter:
             self._closed = True
             for _ in range(self._writers):
                 self._turns.release()
-        if not self._running:
-            self._abandon()
-            return
         with anyio.move_on_after(timeout):
-            await self._finished.wait()
+            if self._running or self._waiting:  # else it never ran, and need not
+                await self._finished.wait()
             return
         self._scope.cancel()
-        await self._finished.wait()
+        if self._running:
+            await self._finished.wait()
+        else:
+            self._abandon()
 
     def _abandon(self) -> None:
         """Whatever still waits is lost."""
