@@ -77,7 +77,7 @@ class Faulty:
         return pipeline
 
 
-@pytest.mark.parametrize("breaks", range(1, 6))
+@pytest.mark.parametrize("breaks", range(1, 13))
 async def test_a_save_whose_reply_was_lost_is_done_again(
     client: Redis, store: RedisResponseStore, breaks: int
 ) -> None:
@@ -91,8 +91,9 @@ async def test_a_save_whose_reply_was_lost_is_done_again(
     assert await history(store, "y") == ["a", "b", "x", "y"]
     assert await history(store, "z") == ["a", "b", "x", "y", "z"]
     assert await history(store, "d") == ["a", "b", "c", "d"]
-    assert await client.llen(f"t:branch:{KEY}:a") == 8
-    assert await client.llen(f"t:branch:{KEY}:y") == 4
+    branches = [key async for key in client.scan_iter("t:branch:*")]
+    lengths = {key.decode().rpartition(":")[2]: await client.llen(key) for key in branches}
+    assert lengths == {"a": 8, "x": 4, "y": 4}
 
 
 @pytest.mark.parametrize("breaks", [1, 2])
@@ -116,12 +117,31 @@ async def test_a_parent_deleted_by_another_process_meanwhile(
     await grow(store, "a", "b", "c")
     assert await other.delete(KEY, "c")  # a tip: its items are gone
     await store.save(response("d", "c"))
+    await other.save(response("c2", "b"))  # where it was
+    await store.save(response("d2", "c"))
+    assert await store.load(KEY, "d2", MAX_CHAIN) is None
     assert await store.load(KEY, "d", MAX_CHAIN) is None
     assert await store.get(KEY, "d") is not None
     await store.save(response("e", "b"))
     assert await other.delete(KEY, "b")  # not a tip: its items are still there
     await store.save(response("f", "b"))
     assert await history(other, "f") == ["a", "b", "f"]
+
+
+async def test_a_response_deleted_while_it_is_read(
+    client: Redis, store: RedisResponseStore
+) -> None:
+    await grow(store, "a", "b", "c")
+
+    class Late(RedisResponseStore):
+        async def _look_up(self, key_id: str, response_id: str) -> Any:
+            place = await super()._look_up(key_id, response_id)
+            await store.delete(KEY, "c")
+            await store.save(response("d", "b"))
+            return place
+
+    assert await Late(client, prefix="t").load(KEY, "c", MAX_CHAIN) is None
+    assert await history(store, "d") == ["a", "b", "d"]
 
 
 @pytest.mark.parametrize("lost", ["a", "x"])
