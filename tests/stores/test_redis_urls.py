@@ -29,10 +29,10 @@ def test_standalone(url: str, expected: dict[str, Any]) -> None:
     options = client.connection_pool.connection_kwargs
     assert {name: options[name] for name in expected} == expected
     pool: Any = client.connection_pool
-    made = pool.make_connection()  # it takes what it is given
+    made: Any = pool.make_connection()  # it takes what it is given
     kinds: dict[str, type] = {"unix": UnixDomainSocketConnection, "rediss": SSLConnection}
-    assert type(made) is kinds.get(url.partition(":")[0], Connection)
     assert made.retry.get_retries() == 0
+    assert type(made) is kinds.get(url.partition(":")[0], Connection)
 
 
 def test_behind_sentinel() -> None:

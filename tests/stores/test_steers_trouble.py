@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import resource
+import subprocess
+import sys
 import time
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,14 +15,14 @@ import pytest
 
 from steering.states import State
 from steering.stores.base import StoreUnavailable
-from tests.stores.place import record, response, until
+from tests.stores.engine import Engine
+from tests.stores.place import RedisPlace, record, response, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
 
     from steering.stores.base import Record, SteerStore
-    from tests.stores.engine import Engine
-    from tests.stores.place import RedisPlace
 
 
 @contextmanager
@@ -151,6 +154,46 @@ async def test_full(victim: Engine, hurt: RedisPlace) -> None:
     await hurt.client.config_set("maxmemory", 0)
     await works(store)
     await store.settle(written.target, [written.id], State.COMMITTED)
+
+
+class Survivor(Engine):
+    """An engine that ignores SIGXFSZ, as Python does and hands on unless told otherwise."""
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(self._command, restore_signals=False)
+
+
+@pytest.fixture(params=["valkey", "redis"])
+async def survivor(request: pytest.FixtureRequest, short: Path) -> AsyncIterator[Engine]:
+    engine = Survivor(request.param, short)
+    await engine.start()
+    yield engine
+    engine.kill()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the files of another process")
+async def test_full_disk(survivor: Engine) -> None:
+    async with RedisPlace(survivor) as place:
+        store = await place.store()
+        written = record(response())
+        await store.append(written)
+        pid = (await place.client.info("server"))["process_id"]
+        free = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (1, free[1]))
+
+        async def full() -> bool:
+            try:
+                await store.append(record(response()))
+            except StoreUnavailable as error:
+                return "MISCONF" in str(error)
+            return False  # the engine finds out as it writes
+
+        await until(full)
+        with unavailable():
+            await store.settle(written.target, [written.id], State.COMMITTED)
+        assert await store.get("key", written.id) == written
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, free)
+        await works(store, at_once=False)
 
 
 async def test_gone_from_the_start(victim: Engine, hurt: RedisPlace) -> None:
