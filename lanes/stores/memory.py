@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from lanes.stores.base import StoredResponse
 
+#: Deleted ids remembered, so that a save that is late does not bring them back.
+_GONE = 4096
 #: Whose response, and which.
 _Key = tuple[str, str]
 
@@ -53,6 +55,8 @@ class MemoryResponseStore:
         self._kept: OrderedDict[_Key, tuple[_Kept, bytes]] = OrderedDict()
         # When each came, oldest first.
         self._saved_at: OrderedDict[_Key, float] = OrderedDict()
+        # Oldest first.
+        self._gone: OrderedDict[_Key, None] = OrderedDict()
         self._bytes = 0
 
     @property
@@ -64,7 +68,7 @@ class MemoryResponseStore:
         """See ResponseStore."""
         self._expire()
         key = (response.key_id, response.id)
-        if key in self._kept:
+        if key in self._kept or key in self._gone:
             return
         parent = None
         length = response.length
@@ -112,6 +116,9 @@ class MemoryResponseStore:
         if key not in self._kept:
             return False
         self._forget(key)
+        self._gone[key] = None
+        if len(self._gone) > _GONE:
+            self._gone.popitem(last=False)
         return True
 
     async def aclose(self) -> None:

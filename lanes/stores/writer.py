@@ -61,7 +61,7 @@ class ResponseWriter:
         self._waiting: dict[tuple[str, str], _Write] = {}
         self._bytes = 0
         self._scope: anyio.CancelScope | None = None  # needs a loop, and `run` has one
-        self._closed = False
+        self._closed = self._running = False
         self._finished = anyio.Event()
 
     @property
@@ -72,6 +72,7 @@ class ResponseWriter:
     async def run(self) -> None:
         """Write until `aclose`. Once only."""
         try:
+            self._running = True
             with anyio.CancelScope() as self._scope:
                 async with anyio.create_task_group() as tasks:
                     for _ in range(self._writers):
@@ -119,14 +120,16 @@ class ResponseWriter:
             self._closed = True
             for _ in range(self._writers):
                 self._turns.release()
-        if self._scope is None:
-            self._abandon()
-            return
         with anyio.move_on_after(timeout):
-            await self._finished.wait()
+            if self._running or self._waiting:  # else it never ran, and need not
+                await self._finished.wait()
             return
-        self._scope.cancel()
-        await self._finished.wait()
+        if self._scope is not None:
+            self._scope.cancel()
+        if self._running:
+            await self._finished.wait()
+        else:
+            self._abandon()
 
     def _abandon(self) -> None:
         """Whatever still waits is lost."""

@@ -28,7 +28,10 @@ T = TypeVar("T")
 Client = Redis | RedisCluster
 
 #: Seconds within which a call has an answer or has failed.
-DEADLINE: Final = 1.8
+DEADLINE: Final = 1.7
+#: Seconds later the end is asked for again: asyncio.wait_for, which the client uses, swallows a
+#: cancellation before Python 3.12 if what it waits for is done at that very moment.
+INSIST: Final = 0.1
 #: Seconds to wait before the second try: the bundled engine is back by then if it died.
 PAUSE: Final = 0.15
 #: Calls at a time; the others wait for their turn, within the deadline.
@@ -62,8 +65,9 @@ class Guard:
         """
         with anyio.CancelScope(shield=True):
             try:
-                async with asyncio.timeout(self._deadline), self._turns:
-                    return await self._twice(ask)
+                async with asyncio.timeout(self._deadline + INSIST):
+                    async with asyncio.timeout(self._deadline), self._turns:
+                        return await self._twice(ask)
             except (RedisError, RedisClusterException, OSError) as error:  # TimeoutError is one
                 raise StoreUnavailable(_told(error)) from error
         raise AssertionError  # a shield swallows nothing

@@ -18,57 +18,41 @@ if TYPE_CHECKING:
     from steering.stores.guard import Client
     from steering.stores.lease import Lease
 
-#: Where a record may come from, by where it goes; moving it on is the same in both scripts.
-_MOVE: Final = (
-    "local sources = {"
-    + ", ".join(f"{state} = '|{'|'.join(sorted(SOURCES[state]))}|'" for state in State)
-    + """}
-local function may(was, state)
-  return string.find(sources[state], '|' .. was .. '|', 1, true)
-end
-local function move(key, state, at, reason, successor)
-  redis.call('HSET', key, 'state', state, 'at', at)
-  if reason ~= '' then redis.call('HSET', key, 'reason', reason) end
-  if successor ~= '' then redis.call('HSET', key, 'successor', successor) end
-end
-"""
-)
-
-#: KEYS: the list, the record. ARGV: TTL in ms, id, target, what never changes, state, time,
-#: reason, successor. A record that is only a verdict so far keeps that.
-_APPEND: Final = (
-    _MOVE
-    + """
+#: KEYS: the list, the record. ARGV: TTL in ms, id, target, what never changes, the states that it
+#: may come from, then the fields that change and their values. A record that is only a verdict so
+#: far keeps that.
+_APPEND: Final = """
 local was = redis.call('HMGET', KEYS[2], 'fixed', 'state')
 if not was[1] then
-  redis.call('HSET', KEYS[2], 'target', ARGV[3], 'fixed', ARGV[4])
+  local to = was[2] and 0 or #ARGV
+  redis.call('HSET', KEYS[2], 'target', ARGV[3], 'fixed', ARGV[4], unpack(ARGV, 6, to))
   redis.call('RPUSH', KEYS[1], ARGV[2])
-end
-if not was[2] or may(was[2], ARGV[5]) and was[1] then
-  move(KEYS[2], ARGV[5], ARGV[6], ARGV[7], ARGV[8])
+elseif string.find(ARGV[5], '|' .. was[2] .. '|', 1, true) then
+  redis.call('HSET', KEYS[2], unpack(ARGV, 6))
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
 redis.call('PEXPIRE', KEYS[2], ARGV[1])
 """
-)
 
-#: KEYS: the list, the records. ARGV: TTL in ms, target, 1 if the state is an end, state, time,
-#: reason, successor.
-_SETTLE: Final = (
-    _MOVE
-    + """
+#: KEYS: the list, the records. ARGV: TTL in ms, target, 1 if the new state is an end, the states
+#: that they may come from, then the fields that change and their values.
+_SETTLE: Final = """
 for i = 2, #KEYS do
   local was = redis.call('HMGET', KEYS[i], 'target', 'state')
   local early = not was[2] and ARGV[3] == '1'
   if early then redis.call('HSET', KEYS[i], 'target', ARGV[2]) end
-  if early or was[1] == ARGV[2] and may(was[2], ARGV[4]) then
-    move(KEYS[i], ARGV[4], ARGV[5], ARGV[6], ARGV[7])
+  if early or was[1] == ARGV[2] and string.find(ARGV[4], '|' .. was[2] .. '|', 1, true) then
+    redis.call('HSET', KEYS[i], unpack(ARGV, 5))
     redis.call('PEXPIRE', KEYS[i], ARGV[1])
     redis.call('PEXPIRE', KEYS[1], ARGV[1])
   end
 end
 """
-)
+
+#: The states that a record may come from, as the scripts look them up.
+_SOURCES: Final = {
+    state: f"|{'|'.join(sorted(sources))}|".encode() for state, sources in SOURCES.items()
+}
 
 
 class RedisSteers:
@@ -85,7 +69,7 @@ class RedisSteers:
     ) -> None:
         self._client = client
         self._lease = lease
-        self._ttl = max(1, int(ttl * 1000))
+        self._ttl = b"%d" % max(1, int(ttl * 1000))
         self._prefix = prefix
         self._clock = clock
         self._guard = Guard(client)
@@ -101,8 +85,8 @@ class RedisSteers:
             await self._lease.refresh()
         keys = [self._list(tag, record.target), self._record(tag, record.id)]
         args = [
-            *(self._ttl, record.id, record.target, _fixed(record), record.state.value),
-            *(record.updated_at, record.reason or "", record.successor or ""),
+            *(self._ttl, record.id, record.target, _fixed(record), _SOURCES[record.state]),
+            *_changes(record.state, record.updated_at, record.reason, record.successor),
         ]
         await self._guard.run(lambda: self._append(keys, args))
 
@@ -122,8 +106,8 @@ class RedisSteers:
             return
         keys = [self._list(tag, target), *(self._record(tag, steer_id) for steer_id in known)]
         args = [
-            *(self._ttl, target, int(state in ENDS), state.value),
-            *(self._clock(), reason or "", successor or ""),
+            *(self._ttl, target, b"1" if state in ENDS else b"0", _SOURCES[state]),
+            *_changes(state, self._clock(), reason, successor),
         ]
         await self._guard.run(lambda: self._settle(keys, args))
 
@@ -176,6 +160,18 @@ class RedisSteers:
 
     def _record(self, tag: str, steer_id: str) -> str:
         return f"{self._prefix}:{{{tag}}}:steer:{steer_id}"
+
+
+def _changes(
+    state: State, at: float, reason: str | None, successor: str | None
+) -> list[str | bytes]:
+    """The fields that change, each before its value."""
+    changes: list[str | bytes] = [b"state", state.value, b"at", repr(at)]
+    if reason is not None:
+        changes += (b"reason", reason)
+    if successor is not None:
+        changes += (b"successor", successor)
+    return changes
 
 
 def _fixed(record: Record) -> bytes:

@@ -215,6 +215,17 @@ async def test_everything_deleted_in_any_order(store: ResponseStore, order: str)
             assert await history(store, other) == list(chain)
 
 
+async def test_a_late_save_does_not_bring_a_deleted_response_back(
+    store: ResponseStore,
+) -> None:
+    await grow(store, "a", "b")
+    assert await store.delete(KEY, "b")
+    await store.save(response("b", "a"))
+    assert await store.get(KEY, "b") is None
+    assert await store.load(KEY, "b", MAX_CHAIN) is None
+    assert not await store.delete(KEY, "b")
+
+
 async def test_a_place_that_became_free_is_not_mixed_up(store: ResponseStore) -> None:
     await grow(store, "a", "b", "c")
     assert await store.delete(KEY, "c")

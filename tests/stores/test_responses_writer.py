@@ -1,0 +1,213 @@
+"""Writes behind the terminal event: never in its way, parents first, bounded, tried again."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+from anyio import wait_all_tasks_blocked
+from anyio.lowlevel import checkpoint
+
+from lanes.stores.base import MAX_CHAIN, StoreUnavailable
+from lanes.stores.memory import MemoryResponseStore
+from lanes.stores.writer import ResponseWriter
+from tests.stores.chains import KEY, history, response
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from lanes.stores.base import StoredResponse
+
+
+class Gated(MemoryResponseStore):
+    """Saves when it is let, and fails as often as it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = anyio.Event()
+        self.gate.set()
+        self.failures = 0
+        self.error: Exception = StoreUnavailable()
+        self.order: list[str] = []
+        self.at_once = self.most = 0
+
+    async def save(self, response: StoredResponse) -> None:
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        try:
+            await self.gate.wait()
+            if self.failures:
+                self.failures -= 1
+                raise self.error
+            await checkpoint()
+            self.order.append(response.id)
+            await super().save(response)
+        finally:
+            self.at_once -= 1
+
+    def close(self) -> None:
+        self.gate = anyio.Event()
+
+
+@pytest.fixture
+def store() -> Gated:
+    return Gated()
+
+
+@asynccontextmanager
+async def running(writer: ResponseWriter) -> AsyncIterator[None]:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(writer.run)
+        yield
+        await writer.aclose()
+
+
+async def test_put_waits_for_nothing_and_settled_for_the_write(store: Gated) -> None:
+    writer = ResponseWriter(store)
+    writer.put(response("a"))  # also before it runs
+    store.close()
+    async with running(writer):
+        settled = anyio.Event()
+
+        async def wait() -> None:
+            await writer.settled(KEY, "a")
+            assert await history(store, "a") == ["a"]
+            settled.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            await wait_all_tasks_blocked()
+            assert not settled.is_set()
+            assert writer.bytes_waiting
+            await writer.settled("key_2", "a")
+            await writer.settled(KEY, "unknown")
+            store.gate.set()
+    assert settled.is_set()
+    assert writer.bytes_waiting == 0
+
+
+async def test_parents_are_written_first_and_chains_side_by_side(store: Gated) -> None:
+    writer = ResponseWriter(store, writers=4)
+    store.close()
+    async with running(writer):
+        for id, parent_id in (("a", None), ("b", "a"), ("c", "b"), ("p", None), ("q", "p")):
+            writer.put(response(id, parent_id))
+        await wait_all_tasks_blocked()
+        assert store.at_once == 2
+        store.gate.set()
+    assert store.most == 2
+    assert [id for id in store.order if id in "abc"] == ["a", "b", "c"]
+    assert await history(store, "c") == ["a", "b", "c"]
+    assert await history(store, "q") == ["p", "q"]
+
+
+async def test_a_write_that_fails_is_tried_again(store: Gated) -> None:
+    store.failures = 3
+    writer = ResponseWriter(store, attempts=4, backoff=0.001)
+    async with running(writer):
+        writer.put(response("a"))
+        writer.put(response("b", "a"))
+    assert store.failures == 0
+    assert await history(store, "b") == ["a", "b"]
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable(), ZeroDivisionError("a bug")])
+async def test_a_write_that_fails_for_good_is_logged_and_forgotten(
+    store: Gated, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    store.error = error
+    store.failures = 2 if isinstance(error, StoreUnavailable) else 1
+    writer = ResponseWriter(store, attempts=2, backoff=0.001)
+    async with running(writer):
+        writer.put(response("a"))
+        await writer.settled(KEY, "a")
+        assert await store.load(KEY, "a", MAX_CHAIN) is None
+        writer.put(response("b", "a"))
+        writer.put(response("c"))
+    assert await store.load(KEY, "b", MAX_CHAIN) is None
+    assert await store.get(KEY, "b") is not None
+    assert await history(store, "c") == ["c"]
+    (record,) = caplog.records
+    assert record.levelname == "ERROR"
+    assert "a" in record.getMessage()
+    assert (record.exc_info is None) == isinstance(error, StoreUnavailable)
+
+
+async def test_nobody_waits_for_ever(store: Gated) -> None:
+    writer = ResponseWriter(store, patience=0.01)
+    store.close()
+    async with running(writer):
+        writer.put(response("a"))
+        with pytest.raises(StoreUnavailable, match="'a' is not stored yet") as caught:
+            await writer.settled(KEY, "a")
+        assert caught.value.status == 503
+        store.gate.set()
+    await writer.settled(KEY, "a")
+
+
+async def test_what_waits_is_bounded(store: Gated, caplog: pytest.LogCaptureFixture) -> None:
+    writer = ResponseWriter(store, max_bytes=10_000)
+    store.close()
+    async with running(writer):
+        writer.put(response("big", body=b"x" * 20_000))
+        for number in range(100):
+            writer.put(response(f"r{number}"))
+        assert writer.bytes_waiting < 30_000
+        assert len(caplog.records) == 100
+        store.gate.set()
+        await writer.settled(KEY, "big")
+        writer.put(response("a"))
+        writer.put(response("a"))
+    assert store.order == ["big", "a"]
+    assert "too many wait" in caplog.text
+
+
+async def test_the_end_writes_what_waits_and_takes_no_more(
+    store: Gated, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = ResponseWriter(store, writers=2)
+    store.close()
+    async with running(writer):
+        for number in range(20):
+            writer.put(response(f"r{number}", f"r{number - 1}" if number else None))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(writer.aclose)
+            await wait_all_tasks_blocked()
+            writer.put(response("late"))
+            store.gate.set()
+    assert store.order == [f"r{number}" for number in range(20)]
+    assert [record.getMessage() for record in caplog.records] == [
+        "response late was not stored: the gateway stops"
+    ]
+
+
+@pytest.mark.parametrize("runs", [False, True])
+async def test_the_end_waits_only_so_long(
+    store: Gated, caplog: pytest.LogCaptureFixture, runs: bool
+) -> None:
+    writer = ResponseWriter(store)
+    store.close()
+    async with anyio.create_task_group() as tasks:
+        if runs:
+            tasks.start_soon(writer.run)
+        writer.put(response("a"))
+        writer.put(response("b", "a"))
+        await wait_all_tasks_blocked()
+        await writer.aclose(timeout=0.01)
+        await writer.settled(KEY, "b")
+    assert "2 responses were not stored before the end" in caplog.text
+    assert store.order == []
+
+
+async def test_a_cancelled_writer_leaves_nobody_waiting(store: Gated) -> None:
+    writer = ResponseWriter(store)
+    store.close()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(writer.run)
+        writer.put(response("a"))
+        await wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    await writer.settled(KEY, "a")
+    await writer.aclose()

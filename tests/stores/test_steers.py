@@ -1,0 +1,191 @@
+"""What every store of submissions does, alike: in memory, in Valkey, in Redis."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+from steering.states import ENDS, TRANSITIONS, State
+from steering.stores.base import OWNER_GONE
+from tests.stores.place import record, response
+
+if TYPE_CHECKING:
+    from tests.stores.place import Place
+
+LIVING = sorted(set(State) - ENDS)
+ALIEN = (
+    *("", "resp_", "steer_", "resp_1", "steer_x", f"resp_{'0' * 31}", f"resp_{'G' * 32}"),
+    *(f"resp_{'0' * 32}\n", f"resp_{'0' * 33}", f"steer_{{{'0' * 30}", "rësp", "*", "a b", "\0"),
+)
+
+
+def reachable(state: State) -> set[State]:
+    """Where the table leads to from a state, by any number of steps."""
+    found = {after for (before, _), after in TRANSITIONS.items() if before is state}
+    return found.union(*(reachable(after) for after in found))
+
+
+async def test_what_was_written_is_read(place: Place) -> None:
+    store = await place.store()
+    written = record(response(), key_id="ключ \0\n", reason="why", successor="resp_x")
+    await store.append(written)
+    assert await store.get(written.key_id, written.id) == written
+    assert await store.of_response(written.key_id, written.target) == [written]
+
+
+async def test_written_twice_is_there_once(place: Place) -> None:
+    store = await place.store()
+    written = record(response())
+    for _ in range(3):
+        await store.append(written)
+    await store.append(replace(written, input=b'"other"', key_id="other", created_at=1.0))
+    assert await store.of_response("key", written.target) == [written]
+
+
+async def test_they_come_in_order_of_submission(place: Place) -> None:
+    store = await place.store()
+    target = response()
+    records = [record(target, at) for at in (3.5, 1.25, 2.0, 2.0, 2.0)]
+    for written in records:
+        await store.append(written)
+    assert await store.of_response("key", target) == [records[n] for n in (1, 2, 3, 4, 0)]
+
+
+@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("by", ["settle", "append"])
+async def test_only_forward(place: Place, state: State, by: str) -> None:
+    store = await place.store()
+    for before in State:
+        written = record(response(), state=before)
+        await store.append(written)
+        place.clock.now += 1
+        moved = replace(written, state=state, updated_at=place.clock.now, reason="r", successor="s")
+        if by == "append":
+            await store.append(moved)
+        else:
+            await store.settle(written.target, [written.id], state, reason="r", successor="s")
+        expected = moved if state in reachable(before) else written
+        assert await store.get("key", written.id) == expected
+
+
+async def test_many_move_at_once_and_no_others(place: Place) -> None:
+    store = await place.store()
+    target, foreign = response(), record(response())
+    records = [record(target, at) for at in range(32)]
+    for written in (*records, foreign):
+        await store.append(written)
+    alien = (foreign.id, record(target).id, record(response()).id, *ALIEN)
+    ids = [r.id for r in records[::2]]
+    await store.settle(target, [*ids, *alien, *ids], State.PENDING)
+    states = [r.state for r in await store.of_response("key", target)]
+    assert states == [State.PENDING, State.ACCEPTED] * 16
+    assert await store.get("key", foreign.id) == foreign
+    await store.settle(target, [], State.FAILED)
+    await store.settle(response(), [r.id for r in records], State.FAILED)
+    assert [r.state for r in await store.of_response("key", target)] == states
+
+
+async def test_fields_that_are_not_given_stay(place: Place) -> None:
+    store = await place.store()
+    written = record(response(), reason="why")
+    await store.append(written)
+    await store.settle(written.target, [written.id], State.BOUND, successor="resp_s")
+    await store.settle(written.target, [written.id], State.COMMITTED)
+    found = await store.get("key", written.id)
+    assert found is not None
+    assert (found.reason, found.successor) == ("why", "resp_s")
+
+
+async def test_another_key_sees_nothing(place: Place) -> None:
+    store = await place.store()
+    written = record(response())
+    await store.append(written)
+    for key in ("", "other", "key ", "*"):
+        assert await store.get(key, written.id) is None
+        assert await store.of_response(key, written.target) == []
+
+
+@pytest.mark.parametrize("alien", ALIEN)
+async def test_an_id_that_is_not_ours_is_nobodys(place: Place, alien: str) -> None:
+    store = await place.store()
+    assert await store.get("key", alien) is None
+    assert await store.of_response("key", alien) == []
+    await store.settle(alien, [alien], State.FAILED)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"", bytes(range(256)), b"\n\r\n\n", "ü\ud7ff😀".encode(), secrets.token_bytes(1 << 20)],
+)
+async def test_input_comes_back_as_it_was(place: Place, value: bytes) -> None:
+    store = await place.store()
+    written = record(response(), input=value)
+    await store.append(written)
+    found = await store.get("key", written.id)
+    assert found is not None
+    assert found.input == value
+
+
+@pytest.mark.parametrize("state", State)
+async def test_a_verdict_may_come_before_the_record(place: Place, state: State) -> None:
+    store = await place.store()
+    late = record(response())
+    now = place.clock.now
+    await store.settle(late.target, [late.id], state, reason="away")
+    await store.settle(late.target, [late.id], State.DROPPED, reason="never")
+    decided = State.DROPPED if state not in ENDS else state
+    reason = "never" if state not in ENDS else "away"
+    assert await store.get("key", late.id) is None
+    assert await store.of_response("key", late.target) == []
+    for _ in range(2):
+        await store.append(late)
+        expected = replace(late, state=decided, reason=reason, updated_at=now)
+        assert await store.of_response("key", late.target) == [expected]
+
+
+@pytest.mark.parametrize("by", ["get", "of_response"])
+async def test_what_an_owner_leaves_behind_is_dropped(place: Place, by: str) -> None:
+    ours, theirs = await place.store("me"), await place.store("they")
+    target = response()
+    left = [record(target, n, owner="they", state=state) for n, state in enumerate(State)]
+    mine = record(target, 9.0)
+    for written in (*left, mine):
+        await (ours if written is mine else theirs).append(written)
+    assert await ours.of_response("key", target) == [*left, mine]
+    await place.leave("they")
+    ids = [r.id for r in (*left, mine)]
+    if by == "get":
+        found = [r for name in ids if (r := await ours.get("key", name))]
+    else:
+        found = await ours.of_response("key", target)
+    now = place.clock.now
+    drop = {"state": State.DROPPED, "reason": OWNER_GONE, "updated_at": now}
+    expected = [r if r.state in ENDS else replace(r, **drop) for r in left]  # type: ignore[arg-type]
+    assert found == [*expected, mine]
+    place.clock.now += 1
+    await ours.settle(target, ids[:-1], State.COMMITTED, successor=response())
+    await theirs.append(left[0])
+    assert await ours.of_response("key", target) == [*expected, mine]
+
+
+async def test_many_callers_at_once(place: Place) -> None:
+    store = await place.store()
+    target = response()
+    records = [record(target, at) for at in range(40)]
+
+    async def call(n: int) -> None:
+        await store.append(records[n])
+        await store.settle(target, [records[n].id], State.COMMITTED, successor=f"resp_{n}")
+        found = await store.get("key", records[n].id)
+        assert found is not None
+        assert found.successor == f"resp_{n}"
+
+    async with anyio.create_task_group() as group:
+        for n in range(40):
+            group.start_soon(call, n)
+    found = await store.of_response("key", target)
+    assert [r.id for r in found] == [r.id for r in records]
