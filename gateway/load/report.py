@@ -77,6 +77,10 @@ def render(console: Console, numbers: dict[str, Any]) -> None:
         console.print(_by_name("errors by code", numbers["errors"]))
     violations = numbers["violations"]
     if not violations["count"]:
+        if count := sum(numbers["errors"].values()):
+            errors = "1 error was" if count == 1 else f"{count:,} errors were"
+            told = "that is no violation, but not all was answered"
+            console.print(Text(f"{errors} counted: {told}", style="yellow"))
         console.print("no violations")
         return
     console.print(_by_name("violations by rule", violations["rules"]))
