@@ -41,6 +41,7 @@ def test_the_numbers_add_up(tally: Tally) -> None:
     assert numbers["responses"] == {
         "sent": 9,
         "forks": 0,
+        "successors": 0,
         "completed": 6,
         "incomplete": 0,
         "failed": 1,
