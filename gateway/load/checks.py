@@ -11,14 +11,14 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from gateway.load.response import CREATED, Ask, Fault, ResponseCheck, Rule
+from gateway.load.steers import STEER_EVENTS, LaneSteers, Steer, Steers
 
 if TYPE_CHECKING:
     from gateway.load.events import Event, Response
 
-#: Key of a create's `metadata` that holds its marker; a gateway echoes it.
-MARKER = "multilane_load"
-
 _REMEMBERED = 4096
+#: Events that are no response's own.
+_ASIDE = frozenset({"error", *STEER_EVENTS})
 
 
 class Step(Enum):
@@ -28,6 +28,7 @@ class Step(Enum):
     STARTED = auto()  # its first
     ENDED = auto()  # its terminal
     REFUSED = auto()  # an error event in its place
+    STEERED = auto()  # a steer event
     STRAY = auto()  # belongs to nothing we asked for
 
 
@@ -48,19 +49,21 @@ class Owners:
 
 
 class LaneCheck:
-    """A lane's creates in the order they were sent, and the response running now.
+    """A lane's creates in the order they were sent, its steers, and the response running now.
 
     At most one create may wait behind a running response, and only once that has started: then an
     error event is never ambiguous.
     """
 
-    def __init__(self, name: str, owners: Owners) -> None:
+    def __init__(self, name: str, owners: Owners, steers: Steers) -> None:
         self.name = name
         self.waiting: deque[Ask] = deque()
         self.running: ResponseCheck | None = None
         self.ended: ResponseCheck | None = None  # the latest that got its terminal
         self.refused: Ask | None = None  # the latest that got an error
         self.faults: list[Fault] = []
+        self.steers = LaneSteers(name, steers, self.faults)
+        self.steer: Steer | None = None  # that of the latest steer event, if it was right
         self._owners = owners
 
     def ask(self, ask: Ask) -> None:
@@ -70,24 +73,32 @@ class LaneCheck:
     def feed(self, event: Event) -> Step:
         """Check one event of this lane."""
         running = self.running
-        if event.type == "error":
-            return self._error()
+        if event.type in _ASIDE:
+            return self._aside(event)
         if running is None or event.type == CREATED:
             return self._first(event)
         running.feed(event)
         return self._settle(running, Step.WITHIN)
 
     def unanswered(self) -> list[Ask]:
-        """What is still owed an answer, the running one first."""
+        """What is still owed an answer, the running one first, a steer before what waits."""
         running = [self.running.ask] if self.running else []
-        return running + list(self.waiting)
+        return [*running, *(steer.follow for steer in self.steers.awaited), *self.waiting]
 
     def drop(self, message: str) -> None:
         """Give up on everything unanswered: one fault each."""
+        self.steers.drop(message)
         for ask in self.unanswered():
-            self._fault(Rule.UNANSWERED, f"create {ask.marker}: {message}")
+            what = f"create {ask.marker}" if ask.steer is None else f"successor of {ask.parent}"
+            self._fault(Rule.UNANSWERED, f"{what}: {message}")
         self.running = None
         self.waiting.clear()
+
+    def _aside(self, event: Event) -> Step:
+        if event.type == "error":
+            return self._error()
+        self.steer = self.steers.feed(event)
+        return Step.STEERED
 
     def _error(self) -> Step:
         if self.waiting:
@@ -102,20 +113,32 @@ class LaneCheck:
         if self.ended is not None and event.type != CREATED and self.ended.names(event):
             self._fault(Rule.LATE, f"{event.type} after the terminal event of {self.ended.id}")
             return Step.STRAY
-        if not self.waiting:
+        ask = self._answered(event)
+        if ask is None:
             return self._unasked(event)
         if self.running is not None:
             message = f"{self.running.id} got no terminal event before the next response.created"
             self._fault(Rule.UNANSWERED, message)
-        self.running = ResponseCheck(self.waiting.popleft(), self.faults)
+        self.running = ResponseCheck(ask, self.faults)
         if event.response is not None and event.type == CREATED:
-            self._belongs(event.response, self.running.ask)
+            self._belongs(event.response, ask)
         self.running.feed(event)
         return self._settle(self.running, Step.STARTED)
+
+    def _answered(self, event: Event) -> Ask | None:
+        """What the next response answers: a steer, or else the first create that waits."""
+        created = event.response if event.type == CREATED else None
+        first = self.waiting[0] if self.waiting else None
+        ask = self.steers.successor(created, first) if created else None
+        if ask is None and first is not None:
+            ask = self.waiting.popleft()
+            self.steers.continued(ask)
+        return ask
 
     def _settle(self, running: ResponseCheck, step: Step) -> Step:
         if running.status is None:
             return step
+        self.steers.ended(running)
         self.running, self.ended = None, running
         return Step.ENDED
 
@@ -130,10 +153,9 @@ class LaneCheck:
         before = self._owners.claim(response.id, self.name)
         if before is not None:
             self._fault(Rule.LANE, f"{response.id} was already used on lane {before}")
-        metadata = response.metadata
-        echoed = metadata.get(MARKER, ask.marker) if isinstance(metadata, dict) else ask.marker
-        if echoed != ask.marker:
-            rule = Rule.FIFO if echoed in {other.marker for other in self.waiting} else Rule.LANE
+        echoed = response.marker
+        if echoed not in (None, ask.marker):
+            rule = Rule.FIFO if echoed in [other.marker for other in self.waiting] else Rule.LANE
             self._fault(rule, f"{response.id} answers create {echoed}, {ask.marker} was next")
 
     def _fault(self, rule: Rule, message: str) -> None:

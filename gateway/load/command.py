@@ -56,6 +56,13 @@ _NOT_NEGATIVE = click.FloatRange(min=0)
     help="Share of the creates that fork from another lane's response.",
 )
 @click.option(
+    "--steer-share",
+    type=click.FloatRange(0, 1),
+    default=Plan.steer_share,
+    show_default=True,
+    help="Share of the responses, successors too, that are steered once while their text flows.",
+)
+@click.option(
     "--slow-readers",
     type=_NOT_NEGATIVE,
     default=0.0,

@@ -1,24 +1,31 @@
-"""One connection: its lanes, the creates they send, the events they get and how long they take."""
+"""One connection: its lanes, the frames they send, and whose each event is."""
 
 from __future__ import annotations
 
-from time import monotonic_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gateway.load.checks import MARKER, LaneCheck, Owners, Step
-from gateway.load.events import error_code, read_event
-from gateway.load.plan import Head, Plan, parent_for
-from gateway.load.response import Ask, Fault, Rule
+from gateway.load.checks import Owners
+from gateway.load.echoes import steer_marker
+from gateway.load.events import MARKER, error_code, read_event
+from gateway.load.lane import Lane
+from gateway.load.plan import Head, Plan, parent_for, steer_input, steer_point
+from gateway.load.response import Fault, Rule
+from gateway.load.steers import Steers
 
 if TYPE_CHECKING:
     from random import Random
 
     from gateway.load.client import Client
     from gateway.load.events import Event
+    from gateway.load.response import Ask
     from gateway.load.tally import Tally
     from gateway.load.traffic import Turns
+
+
+#: The last number of an answer, until one has come.
+_LENGTH = 16
 
 
 class Connection:
@@ -33,17 +40,37 @@ class Connection:
         self.marker = f"{random.getrandbits(32):08x}"
         self.timed = number >= plan.slow_readers  # the first connections are the slow ones
         self.leaving = False
+        self.steers = plan.steer_share > 0
+        self.length = _LENGTH
         self._plan = plan
         self._random = random
-        owners = Owners()
+        self._steered = 0
+        owners, steers = Owners(), Steers()
         names = [f"lane-{index}" for index in range(plan.lanes)]
-        self.lanes = {name: Lane(self, name, owners) for name in names}
+        self.lanes = {name: Lane(self, name, owners, steers) for name in names}
 
     def choose(self, lane: Lane, own: Head | None) -> Head | None:
         """The parent of a lane's next create."""
         lanes = self.lanes.values()
         others = [other.head for other in lanes if other is not lane and other.head]
         return parent_for(self._random, self._plan.fork_share, own, others)
+
+    def steer_point(self, turn: int) -> int | None:
+        """Where to steer a response that begins, if it is to be steered."""
+        if not self.steers:
+            return None
+        return steer_point(self._random, self._plan.steer_share, turn, self.length)
+
+    def next_steer(self) -> tuple[str, Any]:
+        """The marker and the input of a new steer."""
+        self._steered += 1
+        marker = steer_marker(self.marker, self._steered)
+        return marker, steer_input(marker, as_list=self._steered % 2 == 0)
+
+    def steer_frame(self, target: str | None, value: Any) -> bytes:
+        """The `response.steer` for a response."""
+        steer = {"type": "response.steer", "previous_response_id": target, "input": value}
+        return msgspec.json.encode(steer)
 
     def frame(self, lane: Lane, ask: Ask) -> bytes:
         """The `response.create` of an ask."""
@@ -87,6 +114,7 @@ class Connection:
             return
         self.tally.errors[reason] += 1
         for lane in self.lanes.values():
+            lane.check.steers.release()
             self.give_up(lane, reason)
 
     def give_up(self, lane: Lane, reason: str) -> None:
@@ -109,79 +137,3 @@ class Connection:
         for fault in lane.check.faults:
             self.tally.blame(fault, self.number, lane.name, payload)
         lane.check.faults.clear()
-
-
-class Lane:
-    """What a lane has sent, what it can continue from, and the check of its events."""
-
-    def __init__(self, connection: Connection, name: str, owners: Owners) -> None:
-        self.connection = connection
-        self.name = name
-        self.check = LaneCheck(name, owners)
-        self.head: Head | None = None
-        self.sent = 0
-        self.queued = False  # in line for its next create
-        self.over = False  # given up: whatever still comes is not looked at
-
-    def send(self) -> None:
-        """Send the next create."""
-        connection, running = self.connection, self.check.running
-        own = Head(running.id or "", running.ask.turn) if running else self.head
-        parent = connection.choose(self, own)
-        marker = f"{connection.marker}.{self.name}.{self.sent}"
-        ask = Ask(marker, parent and parent.id, parent.turn + 1 if parent else 1)
-        self.sent += 1
-        ask.sent = ask.last = monotonic_ns()
-        self.check.ask(ask)
-        connection.tally.started += 1
-        connection.tally.forks += parent is not None and parent != own
-        connection.client.send(connection.frame(self, ask))
-
-    def receive(self, event: Event, now: int) -> None:
-        """Check one event and count it."""
-        check = self.check
-        step = check.feed(event)
-        if step is Step.WITHIN and check.running is not None:
-            self._within(check.running.ask, event, now)
-        elif step is Step.STARTED and check.running is not None:
-            ask = check.running.ask
-            ask.last = now
-            if self.connection.timed:
-                self.connection.tally.first_event.add(now - ask.sent)
-            self.connection.turns.started(self)
-        elif step is Step.ENDED:
-            self._ended(event, now)
-        elif step is Step.REFUSED:
-            self._refused(event)
-
-    def _within(self, ask: Ask, event: Event, now: int) -> None:
-        if self.connection.timed:
-            tally = self.connection.tally
-            tally.gap.add(now - ask.last)
-            if not ask.spoke and event.delta is not None:
-                ask.spoke = True
-                tally.first_delta.add(now - ask.sent)
-        ask.last = now
-
-    def _ended(self, event: Event, now: int) -> None:
-        response, tally = self.check.ended, self.connection.tally
-        assert response is not None
-        tally.statuses[response.status or ""] += 1
-        if response.status == "failed":
-            tally.errors[error_code(event)] += 1
-        elif response.id:
-            self.head = Head(response.id, response.ask.turn)
-        if self.connection.timed:
-            tally.gap.add(now - response.ask.last)
-            tally.total.add(now - response.ask.sent)
-        for ask in self.check.waiting:
-            ask.sent = ask.last = now  # it waited for its own lane, not for the gateway
-        self.connection.turns.free(self)
-
-    def _refused(self, event: Event) -> None:
-        tally, ask = self.connection.tally, self.check.refused
-        tally.statuses["refused"] += 1
-        tally.errors[error_code(event)] += 1
-        if ask is not None and self.head is not None and ask.parent == self.head.id:
-            self.head = None  # a failed continuation evicts its parent
-        self.connection.turns.free(self, after_error=True)

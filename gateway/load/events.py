@@ -6,6 +6,9 @@ from typing import Any
 
 import msgspec
 
+#: Key of a create's `metadata` that holds its marker; a gateway echoes it.
+MARKER = "multilane_load"
+
 
 class Response(msgspec.Struct, gc=False):
     """The response object of created, in_progress and the terminal event."""
@@ -16,6 +19,26 @@ class Response(msgspec.Struct, gc=False):
     metadata: Any = None
     output: list[Any] = []  # msgspec gives each instance its own
     error: Any = None
+    incomplete_details: Any = None
+
+    @property
+    def marker(self) -> str | None:
+        """The marker of the create, if it is echoed."""
+        return self.metadata.get(MARKER) if isinstance(self.metadata, dict) else None
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is incomplete."""
+        details = self.incomplete_details
+        return details.get("reason") if isinstance(details, dict) else None
+
+
+class Told(msgspec.Struct, gc=False):
+    """The steer that a `response.steer.*` event is about."""
+
+    previous_response_id: str = ""
+    id: str | None = None
+    input: Any = None
 
 
 class Event(msgspec.Struct, gc=False):
@@ -41,6 +64,7 @@ class Event(msgspec.Struct, gc=False):
     item: Any = None
     response: Response | None = None
     error: Any = None
+    steer: Told | None = None
 
 
 #: Reads one frame; raises msgspec.MsgspecError (a ValueError) for what is no event.

@@ -13,14 +13,18 @@ if TYPE_CHECKING:
 #: A chain starts afresh after so many responses: a long run must not measure ever longer inputs.
 MAX_TURNS = 8
 
+#: Events around the deltas of a text: before them, and from the last one on.
+_HEAD, _TAIL = 4, 5
+
 _SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 
 
 class Head(NamedTuple):
-    """A finished response that can be continued, and its place in its chain."""
+    """A finished response that can be continued, its place in its chain, and the steers there."""
 
     id: str
     turn: int
+    steers: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +37,7 @@ class Plan:
     responses: int = 3  # per lane; 0 = no limit
     rate: float = 0.0
     fork_share: float = 0.2
+    steer_share: float = 0.0
     slow_readers: int = 0
     duration: float = 0.0  # 0 = no limit
     timeout: float = 60.0
@@ -48,6 +53,22 @@ class Plan:
         for field, value in fields.items():
             text = text.replace(field, value)
         return text.strip()
+
+
+def steer_input(marker: str, *, as_list: bool) -> str | list[dict[str, str]]:
+    """What a steer says, in one of the two ways that it may be said."""
+    text = f"Now say it in other words. This is steer {marker}."
+    return [{"role": "user", "content": text}] if as_list else text
+
+
+def steer_point(random: Random, share: float, turn: int, length: int) -> int | None:
+    """The number from which on the next text delta is answered with a steer, if one is.
+
+    `length` is the last number of an answer like this one.
+    """
+    if turn >= MAX_TURNS or random.random() >= share:
+        return None
+    return random.randint(_HEAD, max(_HEAD, length - _TAIL))
 
 
 def parent_for(

@@ -21,7 +21,11 @@ _TIMINGS = {
     "time_to_first_delta_ms": "time to first delta",
     "gap_ms": "gap between events of a lane",
     "total_ms": "total",
+    "steer_to_accepted_ms": "steer to accepted",
+    "steer_to_successor_ms": "steer to successor created",
 }
+#: What can become of a steer; `cut`: its response stopped for it.
+_STEERS = ("sent", "accepted", "pending", "committed", "cut")
 
 
 def summary(plan: Plan, tally: Tally, *, interrupted: bool = False) -> dict[str, Any]:
@@ -37,9 +41,16 @@ def summary(plan: Plan, tally: Tally, *, interrupted: bool = False) -> dict[str,
         "responses": {
             "sent": tally.started,
             "forks": tally.forks,
+            "successors": tally.successors,
             **{name: tally.statuses[name] for name in ("completed", "incomplete", "failed")},
             "refused": tally.statuses["refused"],
-            "unfinished": tally.started - tally.finished,
+            "unfinished": tally.unfinished,
+        },
+        "steers": {
+            **{name: tally.steers[name] for name in _STEERS},
+            "shown": tally.echoes.shown,
+            "unsettled": tally.unsettled,
+            "failed": dict(tally.steer_failures.most_common()),
         },
         "events": tally.events,
         "bytes": tally.size,
@@ -49,6 +60,8 @@ def summary(plan: Plan, tally: Tally, *, interrupted: bool = False) -> dict[str,
         "time_to_first_delta_ms": _timing(tally.first_delta),
         "gap_ms": _timing(tally.gap),
         "total_ms": _timing(tally.total),
+        "steer_to_accepted_ms": _timing(tally.steer_to_accepted),
+        "steer_to_successor_ms": _timing(tally.steer_to_successor),
         "errors": dict(tally.errors.most_common()),
         "violations": {
             "count": tally.broken,
@@ -73,10 +86,16 @@ def render(console: Console, numbers: dict[str, Any]) -> None:
     """Print the final tables."""
     console.print(_counts(numbers))
     console.print(_timings(numbers))
+    if numbers["steers"]["failed"]:
+        console.print(_by_name("failed steers by code", numbers["steers"]["failed"]))
     if numbers["errors"]:
         console.print(_by_name("errors by code", numbers["errors"]))
     violations = numbers["violations"]
     if not violations["count"]:
+        if count := sum(numbers["errors"].values()):
+            errors = "1 error was" if count == 1 else f"{count:,} errors were"
+            told = "that is no violation, but not all was answered"
+            console.print(Text(f"{errors} counted: {told}", style="yellow"))
         console.print("no violations")
         return
     console.print(_by_name("violations by rule", violations["rules"]))
@@ -95,7 +114,7 @@ def progress(plan: Plan, tally: Tally, events_per_second: float) -> Text:
     lines = {
         "time": f"{tally.seconds:.1f} s",
         "connections": f"{tally.open} of {plan.connections}",
-        "responses": f"{tally.finished:,} done, {tally.started - tally.finished:,} on their way",
+        "responses": f"{tally.finished:,} done, {tally.unfinished:,} on their way",
         "events/s": f"{events_per_second:,.0f}",
         "errors": f"{tally.errors.total():,}",
         "violations": f"{tally.broken:,}",
@@ -117,6 +136,9 @@ def _counts(numbers: dict[str, Any]) -> Table:
     table = Table(title=numbers["url"], show_header=False)
     responses = numbers["responses"]
     table.add_row("responses", ", ".join(f"{n:,} {name}" for name, n in responses.items() if n))
+    steers = {**numbers["steers"], "failed": sum(numbers["steers"]["failed"].values())}
+    if steers["sent"]:
+        table.add_row("steers", ", ".join(f"{n:,} {name}" for name, n in steers.items() if n))
     over = f"{numbers['seconds']:g} s" + (" (interrupted)" if numbers["interrupted"] else "")
     table.add_row("events", f"{numbers['events']:,} in {over}")
     table.add_row("events/s", f"{numbers['events_per_second']:,.0f}")
@@ -129,6 +151,8 @@ def _counts(numbers: dict[str, Any]) -> Table:
 def _timings(numbers: dict[str, Any]) -> Table:
     table = Table("ms", *(*_SHARES, "max"))
     for key, title in _TIMINGS.items():
+        if key.startswith("steer") and not numbers["steers"]["sent"]:
+            continue
         values: Iterable[float | None] = numbers[key].values()
         table.add_row(title, *("-" if value is None else f"{value:.3f}" for value in values))
     return table

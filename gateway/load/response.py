@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gateway.load.texts import DELTAS, DONES, Texts
+from steering.required import is_owned
 
 if TYPE_CHECKING:
     from gateway.load.events import Event, Response
@@ -34,6 +35,7 @@ class Rule(StrEnum):
     TEXT = "text"  # deltas == done == final output
     LATE = "late"  # nothing after a terminal
     UNANSWERED = "unanswered"  # every create ends in a terminal or an error
+    STEER = "steer"  # an accepted steer is committed or failed, once, and shows nowhere else
     SHAPE = "shape"  # a frame that is no event
 
 
@@ -47,14 +49,22 @@ class Fault:
 
 @dataclass(slots=True)
 class Ask:
-    """One `response.create` on its way: what was asked, and when (nanoseconds)."""
+    """One `response.create` on its way: what was asked, and when (nanoseconds).
+
+    Or what a steer's successor is to answer: then `steer` is its marker, and `marker` that of the
+    create it all began with. `steers` are the markers that the answer may know of.
+    """
 
     marker: str
     parent: str | None = None
     turn: int = 1
     sent: int = 0
     last: int = 0  # the latest event
+    listens: bool = True  # the next delta matters: the first one, or one to steer at
     spoke: bool = False  # a delta came
+    steer_at: int | None = None  # the number from which on a text delta is answered with a steer
+    steers: frozenset[str] = frozenset()
+    steer: str | None = None
 
 
 class ResponseCheck:
@@ -63,7 +73,10 @@ class ResponseCheck:
     def __init__(self, ask: Ask, faults: list[Fault]) -> None:
         self.ask = ask
         self.id: str | None = None
-        self.status: str | None = None  # set by the terminal event
+        self.status: str | None = None  # set by the terminal event, like the next three
+        self.reason: str | None = None
+        self.owes = False  # the client has to answer a call
+        self.output: list[Any] = []
         self._faults = faults
         self._number = 0
         self._seen = 0
@@ -75,7 +88,7 @@ class ResponseCheck:
         """Check one event."""
         kind = event.type
         if event.sequence_number != self._number:
-            self._fault(Rule.NUMBER, f"sequence_number {_shown(event)}, expected {self._number}")
+            self._misnumbered(event)
         self._number = event.sequence_number + 1
         if self._seen < len(_OPENING):
             self._opening(kind)
@@ -88,11 +101,24 @@ class ResponseCheck:
         else:
             self._lifecycle(event)
 
+    def count(self, event: Event) -> None:
+        """Check the number of a steer event, which may come after the terminal event too."""
+        if event.sequence_number != self._number:
+            self._misnumbered(event)
+        self._number = event.sequence_number + 1
+
+    def forget(self) -> None:
+        """Keep no texts any longer: there is nothing more to check but numbers."""
+        self.output, self._texts = [], Texts()
+
     def names(self, event: Event) -> bool:
         """Whether the event speaks of this response or of one of its items."""
         if event.response is not None:
             return event.response.id == self.id
         return event.item_id is not None and event.item_id in self._items
+
+    def _misnumbered(self, event: Event) -> None:
+        self._fault(Rule.NUMBER, f"sequence_number {_shown(event)}, expected {self._number}")
 
     def _opening(self, kind: str) -> None:
         expected = _OPENING[self._seen]
@@ -150,7 +176,8 @@ class ResponseCheck:
             self._finish(status, response)
 
     def _finish(self, status: str, response: Response) -> None:
-        self.status = status
+        self.status, self.reason, self.output = status, response.reason, response.output
+        self.owes = any(isinstance(item, dict) and is_owned(item) for item in self.output)
         partial = status == "failed"
         if response.status != status:
             self._fault(Rule.ORDER, f"status {response.status} in response.{status}")

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from time import monotonic_ns, process_time
 from typing import TYPE_CHECKING
 
+from gateway.load.echoes import Echoes
+
 if TYPE_CHECKING:
     from gateway.load.response import Fault
 
@@ -74,6 +76,7 @@ class Tally:
     size: int = 0  # bytes of JSON
     started: int = 0
     forks: int = 0
+    successors: int = 0  # responses that a steer brought about
     open: int = 0
     began: int = 0
     ended: int = 0
@@ -81,12 +84,17 @@ class Tally:
     cpu_ended: float = 0.0
     statuses: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
+    steers: Counter[str] = field(default_factory=Counter)
+    steer_failures: Counter[str] = field(default_factory=Counter)
+    echoes: Echoes = field(default_factory=Echoes)
     rules: Counter[str] = field(default_factory=Counter)
     violations: list[Violation] = field(default_factory=list)
     first_event: Histogram = field(default_factory=Histogram)
     first_delta: Histogram = field(default_factory=Histogram)
     gap: Histogram = field(default_factory=Histogram)
     total: Histogram = field(default_factory=Histogram)
+    steer_to_accepted: Histogram = field(default_factory=Histogram)
+    steer_to_successor: Histogram = field(default_factory=Histogram)
 
     def start(self) -> None:
         """The load begins now."""
@@ -96,6 +104,8 @@ class Tally:
         """The load is over: the rates are taken up to here."""
         if not self.ended:
             self.ended, self.cpu_ended = monotonic_ns(), process_time()
+            for fault, place in self.echoes.verdict():
+                self.blame(fault, *place)
 
     def blame(self, fault: Fault, connection: int, lane: str | None, event: bytes = b"") -> None:
         """Count a violation; the first few are kept with their event."""
@@ -112,8 +122,19 @@ class Tally:
 
     @property
     def finished(self) -> int:
-        """Creates that got a terminal or an error."""
+        """Creates that got a terminal or an error, and successors that got a terminal."""
         return self.statuses.total()
+
+    @property
+    def unfinished(self) -> int:
+        """Those that did not, yet."""
+        return self.started + self.successors - self.finished
+
+    @property
+    def unsettled(self) -> int:
+        """Steers that are neither committed nor failed."""
+        settled = self.steers["committed"] + self.steer_failures.total()
+        return self.steers["sent"] - settled
 
     @property
     def seconds(self) -> float:

@@ -82,6 +82,12 @@ class Texts:
                 yield problem
 
 
+def spoken(output: list[Any]) -> str:
+    """The text of a final output's messages."""
+    texts = _texts(output)
+    return " ".join(str(text) for (kind, _, _), text in texts if kind == "response.output_text")
+
+
 def _place(kind: str, event: Event) -> Place:
     part = event.content_index if event.content_index >= 0 else event.summary_index
     return kind, event.output_index, part

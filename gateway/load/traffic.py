@@ -16,7 +16,7 @@ from gateway.load.connection import Connection
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from gateway.load.connection import Lane
+    from gateway.load.lane import Lane
     from gateway.load.plan import Plan
     from gateway.load.tally import Tally
 

@@ -100,8 +100,8 @@ def _cut(items: list[dict[str, Any]]) -> str | None:
     if not following or following[0].get("role") != "user":
         return None
     text = _text(answer).strip()
-    # A short answer is only the end of the closing sentence, a structured one has none.
-    whole = text.endswith((CLOSING, "}")) or CLOSING.endswith(text)
+    # A short answer has only the end of the closing sentence, a structured one none of it.
+    whole = text.endswith((CLOSING.split()[-1], "}")) or CLOSING.endswith(text)
     return text if answer.get("status") == "incomplete" or not whole else None
 
 
@@ -109,6 +109,11 @@ def phrases(topic: str, seed: int) -> Iterator[list[str]]:
     """Sentences about `topic` without end; `seed` decides where they start."""
     for index in count(seed % len(_PHRASES)):
         yield [topic if word == "{topic}" else word for word in _PHRASES[index % len(_PHRASES)]]
+
+
+def brief(heard: Heard, topic: str) -> list[str]:
+    """The opening of an answer that has few words: what it is about."""
+    return ["Changing", "course:", topic] if heard.cut is not None else [f"{topic}:"]
 
 
 def opening(heard: Heard, request: dict[str, Any]) -> list[str]:

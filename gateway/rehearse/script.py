@@ -11,10 +11,22 @@ from typing import Any
 import msgspec
 
 from gateway.rehearse.checks import Refused
-from gateway.rehearse.conversation import CLOSING, TOPIC_NOISE, Heard, hear, opening, phrases
+from gateway.rehearse.conversation import (
+    CLOSING,
+    TOPIC_NOISE,
+    Heard,
+    brief,
+    hear,
+    opening,
+    phrases,
+)
 from gateway.rehearse.values import value
 
 _EFFORT = {"minimal": 6, "low": 9, "medium": 14, "high": 20, "xhigh": 26, "max": 32}
+#: Words of an answer that nobody gave a length.
+_FEW = 30
+#: Words about the subject that an answer of a given length has at least.
+_SOME = 6
 _REASONS = (
     'The last message is about "{topic}", so the answer has to start there. Earlier messages '
     "matter less, and the closing sentence has to come last. Counting the words once more does "
@@ -158,18 +170,30 @@ def _say(request: dict[str, Any], heard: Heard, topic: str) -> Say:
     if re.search(r"\brefuse\b", asked):
         return Say(_pieces(f"You asked me to refuse, so I do. {CLOSING}".split()), refusal=True)
     count = re.search(r"\bin (\d{1,6}) words?\b", asked)
-    return Say(_pieces(_words(opening(heard, request), topic, int(count[1]) if count else None)))
+    start = opening(heard, request)
+    if count is None:
+        return Say(_pieces(_words(start, topic)))
+    return Say(_pieces(_exactly(int(count[1]), start, brief(heard, topic), topic)))
 
 
-def _words(start: list[str], topic: str, count: int | None) -> list[str]:
+def _words(start: list[str], topic: str) -> list[str]:
+    """As many words as it takes to be watched."""
+    words = list(start)
+    for phrase in phrases(topic, zlib.crc32(topic.encode())):
+        if len(words) >= max(_FEW, len(start) + 12):
+            break
+        words += phrase
+    return words + CLOSING.split()
+
+
+def _exactly(count: int, start: list[str], short: list[str], topic: str) -> list[str]:
+    """`count` words; few ones are about the message rather than about the conversation."""
     closing = CLOSING.split()
-    room = max(30, len(start) + 12) if count is None else count - len(closing)
-    if room <= 0:
-        return closing[-count:] if count else []
-    seed = zlib.crc32(topic.encode())
-    words = list(start[:room])
-    for phrase in phrases(topic, seed):
+    closing = closing[-min(count, len(closing) if count > 2 * len(closing) else 1) :]
+    room = count - len(closing)
+    words = list(start if len(start) + _SOME <= room else short)[:room]
+    for phrase in phrases(topic, zlib.crc32(topic.encode())):
         if len(words) >= room:
             break
-        words += phrase if count is None else phrase[: room - len(words)]
-    return words + closing
+        words += phrase[: room - len(words)]
+    return words + (closing if count else [])

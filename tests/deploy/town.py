@@ -100,7 +100,7 @@ class Town:
         text = (DEPLOY / "haproxy.cfg").read_text("utf-8")
         places = {f"{name}:8080": f"127.0.0.1:{self.ports[name]}" for name in GATEWAYS}
         places |= {"bind :8080": f"bind 127.0.0.1:{self.ports['edge']}"}
-        text = _moved(text, places).replace("maxconn 20000", "maxconn 200")
+        text = _moved(text, places).replace("fd-hard-limit 50000", "fd-hard-limit 1000")
         path = self.where / "haproxy.cfg"
         path.write_text(text, "utf-8")
         self.spawn("edge", [haproxy, "-db", "-f", str(path)])

@@ -10,6 +10,7 @@ import pytest
 from gateway.load.checks import LaneCheck, Owners, Step
 from gateway.load.events import error_code, read_event
 from gateway.load.response import Ask, Rule
+from gateway.load.steers import Steers
 from tests.load.planted import FAULTS
 from tests.load.script import Events, answer, find
 
@@ -34,7 +35,7 @@ def create(marker: str = "m1", parent: str | None = None, lane: str = "a") -> di
 
 @pytest.fixture
 def lane() -> LaneCheck:
-    lane = LaneCheck("a", Owners())
+    lane = LaneCheck("a", Owners(), Steers())
     lane.ask(Ask("m1"))
     return lane
 
@@ -121,7 +122,7 @@ def test_an_error_behind_a_running_response_refuses_the_waiting_create(lane: Lan
 
 @pytest.mark.parametrize("before", [0, 4])
 def test_an_error_that_answers_nothing_is_a_fault(before: int) -> None:
-    lane = LaneCheck("a", Owners())
+    lane = LaneCheck("a", Owners(), Steers())
     if before:
         lane.ask(Ask("m1"))
         feed(lane, answer(create())[:before])
@@ -131,7 +132,7 @@ def test_an_error_that_answers_nothing_is_a_fault(before: int) -> None:
 
 def test_one_id_on_two_lanes_is_found(lane: LaneCheck) -> None:
     owners = Owners()
-    lanes = [LaneCheck(name, owners) for name in "ab"]
+    lanes = [LaneCheck(name, owners, Steers()) for name in "ab"]
     for each in lanes:
         each.ask(Ask("m1"))
         feed(each, answer(create()))
@@ -148,7 +149,7 @@ def test_owners_forget_the_oldest() -> None:
 
 
 def test_an_event_nobody_asked_for_is_late() -> None:
-    lane = LaneCheck("a", Owners())
+    lane = LaneCheck("a", Owners(), Steers())
     assert feed(lane, answer(create())[:1]) == [Step.STRAY]
     assert rules(lane) == {Rule.LATE}
 

@@ -29,8 +29,8 @@ def tally() -> Tally:
     return tally
 
 
-def shown(numbers: dict[str, Any]) -> str:
-    console = Console(file=io.StringIO(), width=80)
+def shown(numbers: dict[str, Any], *, colours: bool = False) -> str:
+    console = Console(file=io.StringIO(), width=80, force_terminal=colours)
     render(console, numbers)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
@@ -41,6 +41,7 @@ def test_the_numbers_add_up(tally: Tally) -> None:
     assert numbers["responses"] == {
         "sent": 9,
         "forks": 0,
+        "successors": 0,
         "completed": 6,
         "incomplete": 0,
         "failed": 1,
@@ -63,6 +64,16 @@ def test_the_tables_fit_a_terminal(tally: Tally) -> None:
     for words in ("6 completed", "1 failed", "(interrupted)", "too_many", "no violations"):
         assert words in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_errors_are_no_violation_and_no_good_news(tally: Tally) -> None:
+    text = shown(summary(PLAN, tally), colours=True)
+    told = "counted: that is no violation, but not all was answered"
+    assert f"\x1b[33m2 errors were {told}\x1b[0m\nno violations" in text
+    tally.errors.clear()
+    assert told not in shown(summary(PLAN, tally))
+    tally.errors["too_many"] = 1
+    assert f"1 error was {told}" in shown(summary(PLAN, tally))
 
 
 def test_only_the_first_violations_are_kept_and_all_are_counted(tally: Tally) -> None:

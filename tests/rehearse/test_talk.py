@@ -58,6 +58,32 @@ def test_exactly_as_many_words_as_asked_for(stand: Stand, count: int) -> None:
     assert stand.say(turn).startswith('You said "b". Earlier you said: "a".')
 
 
+@pytest.mark.parametrize(
+    ("count", "starts"),
+    [
+        (2, "ants: rehearsal."),
+        (4, "ants: "),
+        (10, "ants: "),
+        (15, "ants: "),
+        (16, 'You said "ants in 16 words please". '),
+    ],
+)
+def test_few_words_are_about_the_message(stand: Stand, count: int, starts: str) -> None:
+    text = stand.say(f"ants in {count} words please")
+    assert text.startswith(starts)
+    assert text.endswith("rehearsal.")
+    assert len(text.split()) == count
+
+
+@pytest.mark.parametrize("count", [4, 5, 10])
+def test_a_new_course_is_followed_in_few_words_too(stand: Stand, count: int) -> None:
+    said = [user("cats"), assistant("All of the", "incomplete"), user(f"ants in {count} words")]
+    text = stand.say(said)
+    assert text.startswith("Changing course: ants ")
+    assert len(text.split()) == count
+    assert stand.say([user("a"), assistant(text), user("b")]).startswith('You said "b"')
+
+
 def test_earlier_messages_are_named(stand: Stand) -> None:
     said = [user("one"), assistant("x End of rehearsal."), user("two"), user("three")]
     assert stand.say(said).startswith('You said "three". Earlier you said: "one"; "two".')
