@@ -120,11 +120,3 @@ async def test_string_list_empty_and_no_input() -> None:
             parent = (await client.ended("a"))["id"]
         sizes = [len(exchange.input) for exchange in stand.fake.exchanges]
         assert sizes == [1, 3, 4, 5]
-
-
-async def test_steers_are_refused_for_now() -> None:
-    async with talking() as (_, client):
-        await client.send({"type": "response.steer", "previous_response_id": "r", "input": "x"})
-        event = await client.event()
-        assert event["type"] == "response.steer.failed"
-        assert event["error"]["code"] == "steering_not_supported"
