@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
@@ -20,6 +21,7 @@ from redis.exceptions import (
 )
 
 from steering.stores.base import StoreUnavailable
+from steering.stores.deadline import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -29,15 +31,15 @@ Client = Redis | RedisCluster
 
 #: Seconds within which a call has an answer or has failed.
 DEADLINE: Final = 1.7
-#: Seconds later the end is asked for again: asyncio.wait_for, which the client uses, swallows a
-#: cancellation before Python 3.12 if what it waits for is done at that very moment.
-INSIST: Final = 0.1
+#: The part of it that a first try may take, so that a second one can find a better connection.
+FIRST: Final = 0.6
 #: Seconds to wait before the second try: the bundled engine is back by then if it died.
 PAUSE: Final = 0.15
 #: Calls at a time; the others wait for their turn, within the deadline.
 LIMIT: Final = 16
 #: A second try may find another connection, another address or a new primary.
 _REPAIRABLE: Final = (
+    builtins.TimeoutError,
     ConnectionError,
     TimeoutError,
     ReadOnlyError,
@@ -46,6 +48,8 @@ _REPAIRABLE: Final = (
     ClusterDownError,
     TryAgainError,
 )
+#: After these the idle connections are no better: their peer may be gone, or no primary any more.
+_STALE: Final = (builtins.TimeoutError, TimeoutError, ReadOnlyError)
 
 
 class Guard:
@@ -65,8 +69,8 @@ class Guard:
         """
         with anyio.CancelScope(shield=True):
             try:
-                async with asyncio.timeout(self._deadline + INSIST):
-                    async with asyncio.timeout(self._deadline), self._turns:
+                with Deadline(self._deadline):
+                    async with self._turns:
                         return await self._twice(ask)
             except (RedisError, RedisClusterException, OSError) as error:  # TimeoutError is one
                 raise StoreUnavailable(_told(error)) from error
@@ -74,15 +78,16 @@ class Guard:
 
     async def _twice(self, ask: Callable[[], Awaitable[T]]) -> T:
         try:
-            return await ask()
+            with Deadline(self._deadline * FIRST):
+                return await ask()
         except _REPAIRABLE as error:
             await self._repair(error)
         return await ask()
 
-    async def _repair(self, error: RedisError) -> None:
+    async def _repair(self, error: Exception) -> None:
         pool = getattr(self._client, "connection_pool", None)  # a cluster finds its way by itself
-        if isinstance(error, ReadOnlyError) and pool is not None:
-            await pool.disconnect(inuse_connections=False)  # look the primary up again
+        if isinstance(error, _STALE) and pool is not None:
+            await pool.disconnect(inuse_connections=False)
         await asyncio.sleep(self._pause)
 
 

@@ -92,15 +92,16 @@ class MemorySteers:
     async def of_response(self, key_id: str, response_id: str) -> list[Record]:
         """The submissions of a response by `created_at`."""
         self._tidy()
-        await self._drop(response_id)
+        await self._drop(response_id, list(self._records.get(response_id, {})))
         found = self._records.get(response_id, {}).values()
         return sorted((r for r in found if r.key_id == key_id), key=lambda r: r.created_at)
 
     async def get(self, key_id: str, steer_id: str) -> Record | None:
         """One submission."""
         self._tidy()
-        target = self._targets.get(steer_id, "")
-        await self._drop(target)
+        if (target := self._targets.get(steer_id)) is None:
+            return None
+        await self._drop(target, [steer_id])
         record = self._records.get(target, {}).get(steer_id)
         return record if record and record.key_id == key_id else None
 
@@ -122,13 +123,14 @@ class MemorySteers:
             )
             self._touch(target)
 
-    async def _drop(self, target: str) -> None:
-        """Drop the submissions of one response whose owners are gone."""
-        open_ = [r for r in self._records.get(target, {}).values() if r.state not in ENDS]
-        if open_:
-            gone = await self._watch.gone({r.owner for r in open_})
-            ids = [r.id for r in open_ if r.owner in gone]
-            await self.settle(target, ids, State.DROPPED, reason=OWNER_GONE)
+    async def _drop(self, target: str, ids: Sequence[str]) -> None:
+        """Drop those submissions of a response whose owners are gone."""
+        records = [self._records[target][steer_id] for steer_id in ids]
+        left = [record for record in records if record.state not in ENDS]
+        if left:
+            gone = await self._watch.gone({record.owner for record in left})
+            lost = [record.id for record in left if record.owner in gone]
+            await self.settle(target, lost, State.DROPPED, reason=OWNER_GONE)
 
     def _touch(self, target: str) -> None:
         self._written[target] = self._clock()

@@ -11,6 +11,7 @@ from steering.ids import response_tag, steer_tag
 from steering.states import ENDS, State
 from steering.stores.base import OWNER_GONE, SOURCES, TTL, Record
 from steering.stores.guard import Guard
+from steering.stores.script import Script
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -73,8 +74,8 @@ class RedisSteers:
         self._prefix = prefix
         self._clock = clock
         self._guard = Guard(client)
-        self._append = client.register_script(_APPEND)
-        self._settle = client.register_script(_SETTLE)
+        self._append = Script(client, _APPEND)
+        self._settle = Script(client, _SETTLE)
 
     async def append(self, record: Record) -> None:
         """Write a submission down, or move it on. One round trip."""

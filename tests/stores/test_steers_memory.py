@@ -1,0 +1,37 @@
+"""What is particular to submissions in memory: it is bounded, in time and in bytes."""
+
+from __future__ import annotations
+
+from steering.states import State
+from steering.stores.memory import MemorySteers
+from tests.stores.place import Clock, record, response
+
+
+async def test_old_ones_are_forgotten() -> None:
+    clock = Clock()
+    store = MemorySteers(ttl=10.0, clock=clock)
+    old, kept, early = record(response()), record(response()), record(response())
+    for written in (old, kept):
+        await store.append(written)
+    await store.settle(early.target, [early.id], State.FAILED)
+    clock.now += 9.0
+    await store.settle(kept.target, [kept.id], State.PENDING)
+    clock.now += 2.0
+    assert await store.get("key", old.id) is None
+    assert await store.of_response("key", old.target) == []
+    assert await store.get("key", kept.id) is not None
+    await store.append(early)
+    assert await store.get("key", early.id) == early
+
+
+async def test_the_oldest_make_room() -> None:
+    store = MemorySteers(limit_bytes=100)
+    records = [record(response(), input=b"x" * 40) for _ in range(3)]
+    for written in records:
+        await store.append(written)
+    found = [await store.get("key", written.id) for written in records]
+    assert found == [None, *records[1:]]
+    large = record(response(), input=b"x" * 200)
+    await store.append(large)
+    assert await store.get("key", large.id) == large
+    assert await store.get("key", records[2].id) is None
