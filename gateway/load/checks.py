@@ -72,10 +72,10 @@ class LaneCheck:
 
     def feed(self, event: Event) -> Step:
         """Check one event of this lane."""
-        running = self.running
-        if event.type in _ASIDE:
+        running, kind = self.running, event.type
+        if kind in _ASIDE:
             return self._aside(event)
-        if running is None or event.type == CREATED:
+        if running is None or kind == CREATED:
             return self._first(event)
         running.feed(event)
         return self._settle(running, Step.WITHIN)

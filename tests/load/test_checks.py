@@ -154,6 +154,84 @@ def test_an_event_nobody_asked_for_is_late() -> None:
     assert rules(lane) == {Rule.LATE}
 
 
+def steered(lane: LaneCheck, number: int = 1) -> Events:
+    """A response to m1 that is steered and told so; returns the rest of its events."""
+    events = answer(create(), number, status="incomplete")
+    events[-1]["response"]["output"].pop()
+    events[-1]["response"]["incomplete_details"] = {"reason": "steered"}
+    del events[find(events, "response.output_item.added", 2) : -1]
+    feed(lane, events[:10])
+    assert lane.running is not None
+    lane.steers.send("s1", "go on", lane.running, 0)
+    accepted = {
+        "type": "response.steer.accepted",
+        "steer": {"id": "steer_1", "previous_response_id": lane.running.id},
+    }
+    rest = [accepted, *events[10:]]
+    for count, event in enumerate(rest, 10):
+        event["sequence_number"] = count
+    return rest
+
+
+@pytest.mark.parametrize("marker", ["m1", None])
+def test_a_successor_goes_ahead_of_the_create_that_waits(
+    lane: LaneCheck, marker: str | None
+) -> None:
+    first, successor = f"resp_{1:032x}", answer(create("m1", f"resp_{1:032x}"), 2)
+    if marker is None:
+        for event in successor[:2]:
+            event["response"]["metadata"] = None
+    rest = steered(lane)
+    lane.ask(Ask("m2", parent=first))
+    feed(lane, rest)
+    assert [ask.steer for ask in lane.unanswered()] == ["s1", None]
+    feed(lane, successor)
+    assert [steer.marker for steer in lane.steers.committed] == ["s1"]
+    feed(lane, answer(create("m2", first), 3))
+    assert (lane.faults, lane.unanswered()) == ([], [])
+
+
+def test_a_create_that_overtakes_the_successor_is_found(lane: LaneCheck) -> None:
+    first = f"resp_{1:032x}"
+    rest = steered(lane)
+    lane.ask(Ask("m2", parent=first))
+    feed(lane, rest)
+    feed(lane, answer(create("m2", first), 2))
+    assert rules(lane) == {Rule.STEER}
+    assert lane.unanswered() == []
+
+
+@pytest.mark.parametrize("echoed", [True, False])
+def test_a_fork_of_a_steered_response_is_no_successor(*, echoed: bool) -> None:
+    owners, steers, first = Owners(), Steers(), f"resp_{1:032x}"
+    lane, other = LaneCheck("a", owners, steers), LaneCheck("b", owners, steers)
+    lane.ask(Ask("m1"))
+    feed(lane, steered(lane))
+    other.ask(Ask("m2", parent=first))
+    fork = answer({**create("m2", first), "metadata": create("m2")["metadata"] if echoed else None})
+    for event in fork:
+        if "response" in event:
+            event["response"]["id"] = "resp_fork"
+    feed(other, fork)
+    assert other.faults == []
+    assert [ask.steer for ask in lane.unanswered()] == ["s1"]
+
+
+def test_a_successor_takes_nothing_from_the_creates_that_wait(lane: LaneCheck) -> None:
+    feed(lane, steered(lane))
+    lane.ask(Ask("m2", parent="resp_other"))
+    feed(lane, answer(create("m1", f"resp_{1:032x}"), 2))
+    feed(lane, answer(create("m2", "resp_other"), 3))
+    assert (lane.faults, lane.unanswered()) == ([], [])
+
+
+def test_the_end_of_the_connection_settles_steers(lane: LaneCheck) -> None:
+    feed(lane, steered(lane))
+    lane.steers.release()
+    lane.drop("connection lost")
+    assert lane.faults == []
+
+
 def test_dropping_names_all_that_is_owed(lane: LaneCheck) -> None:
     feed(lane, answer(create())[:4])
     lane.ask(Ask("m2"))
