@@ -29,7 +29,7 @@ class Archive:
     def __init__(self, store: ResponseStore, max_chain: int) -> None:
         self._store = store
         self._writer = ResponseWriter(store)
-        self._max_chain = max_chain
+        self.max_chain = max_chain
 
     async def run(self) -> None:
         """Write what is put, until `aclose`."""
@@ -47,10 +47,10 @@ class Archive:
         if not plausible(response_id):
             return None
         await self._writer.settled(key_id, response_id)
-        chain = await self._store.load(key_id, response_id, self._max_chain)
+        chain = await self._store.load(key_id, response_id, self.max_chain)
         if chain is None:
             await anyio.sleep(_BEHIND)
-            chain = await self._store.load(key_id, response_id, self._max_chain)
+            chain = await self._store.load(key_id, response_id, self.max_chain)
         return None if chain is None else chain.head()
 
     async def get(self, key_id: str, response_id: str) -> bytes | None:
@@ -79,6 +79,7 @@ class Shelf:
     def __init__(self, archive: Archive, key_id: str) -> None:
         self._archive = archive
         self._key_id = key_id
+        self.max_chain = archive.max_chain
 
     async def find(self, response_id: str) -> Node | None:
         """Like Archive.find."""

@@ -40,6 +40,8 @@ class Node:
     items: Mapping[str, Entry] = field(repr=False)
     #: In bytes, without the parent's.
     size: int
+    #: Items of the whole chain.
+    length: int
     holders: int = 0
 
     @classmethod
@@ -63,6 +65,7 @@ class Node:
             frozenset(key for entry in entries for key in entry.calls),
             {entry.id: entry for entry in entries if entry.id is not None},
             NODE_BYTES + sum(ENTRY_BYTES + len(entry.data) for entry in entries),
+            len(entries) + (parent.length if parent is not None else 0),
         )
 
 

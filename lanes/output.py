@@ -68,21 +68,16 @@ class Output:
                 queue.extendleft(reversed(self._held))
                 self._held.clear()
 
-    def owed(self) -> list[dict[str, Any]]:
-        """What the finished calls wait for and only the client can give, in order."""
-        return [owed for item in self.items if (owed := item.owed()) is not None]
-
     def can_stop(self) -> bool:
         """Whether this is a safe boundary: no call, tool or encrypted reasoning is torn apart."""
-        if self._held or self.owed():
+        if self._held or any(item.owed() for item in self.items):
             return False
         return self._open is None or (self._profile.cuts_text and self._open.cuttable)
 
     def finish(self, finals: object, status: str) -> None:
         """The response is over: close what is open and add what only the final `output` holds.
 
-        `finals` is the backend's output list, believed for what was not streamed; None: it failed,
-        and nothing is added.
+        `finals` is the backend's output list, believed for what was not streamed, if there is one.
         """
         self.live = None
         self._ending = True

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import logging
-import secrets
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import anyio
-
+from lanes.carried import Carried, Successor, mint, note, unsteerable
 from lanes.codec import encode
 from lanes.entries import input_items
 from lanes.errors import ClientFault, Fault, UpstreamFault
@@ -20,6 +17,7 @@ from lanes.frames import Create
 from lanes.lineage import check_outputs
 from lanes.run import Run
 from lanes.states import STREAMING, State
+from lanes.stores.base import ChainTooLong
 from steering.ledger import Target
 from steering.successor import body, prepend
 
@@ -29,8 +27,7 @@ if TYPE_CHECKING:
     from lanes.archive import Shelf
     from lanes.entries import Entry
     from lanes.lineage import Lineage, Node
-    from lanes.ports import Event, Outbox, Stream, Upstream
-    from lanes.profile import Profile
+    from lanes.ports import Event, Outbox, Upstream
     from steering.desk import Desk
     from steering.ledger import Submission
 
@@ -38,39 +35,6 @@ log = logging.getLogger("multilane.worker")
 
 #: A run in one of these is a valid parent; a failed one never is (protocol.md 3).
 _KEPT = frozenset({State.COMPLETED, State.INCOMPLETE, State.STEERED})
-
-
-def mint(prefix: str) -> str:
-    """A new id: the prefix and 128 random bits in hex."""
-    return f"{prefix}_{secrets.token_hex(16)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Successor:
-    """A create that follows a response by itself, and the steers it carries."""
-
-    create: Create
-    bound: list[Submission]
-
-
-@dataclass(slots=True, eq=False)
-class _Carried:
-    """A create on its way: its run, its numbering, and the scope that ends its waiting.
-
-    `bound` are the steers in its input; `begun` says that they are committed.
-    """
-
-    create: Create
-    run: Run
-    stamp: Stamp
-    parent: Node | None
-    entries: tuple[Entry, ...]
-    bound: list[Submission]
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    stream: Stream | None = None
-    begun: bool = False
-    settled: bool = False
-    since: float = field(default_factory=time.monotonic)
 
 
 class Worker:
@@ -100,7 +64,7 @@ class Worker:
         self._continues = continues
         self._headers = headers
         self._clock = clock
-        self._carried: set[_Carried] = set()
+        self._carried: set[Carried] = set()
 
     async def carry(
         self, create: Create, steers: list[Submission] | None = None
@@ -127,7 +91,7 @@ class Worker:
             if carried is not None:
                 carried.run.abandon()
                 self._carried.discard(carried)
-                _note(carried)
+                note(carried)
         return None
 
     def forgo(self, successor: Successor, why: str) -> None:
@@ -149,7 +113,7 @@ class Worker:
                 return stored
         return self._lineage.resolve(parent_id)
 
-    def _start(self, create: Create, bound: list[Submission], parent: Node | None) -> _Carried:
+    def _start(self, create: Create, bound: list[Submission], parent: Node | None) -> Carried:
         entries = self._entries(create, bound, parent)
         stamp = Stamp(create.stream_id)
         run = Run(
@@ -160,7 +124,7 @@ class Worker:
             mint=mint,
             clock=self._clock,
         )
-        carried = _Carried(create, run, stamp, parent, entries, bound)
+        carried = Carried(create, run, stamp, parent, entries, bound)
         run.began = partial(self._begin, carried)
         self._carried.add(carried)
         return carried
@@ -171,12 +135,16 @@ class Worker:
         items = prepend(bound, input_items(create.body.get("input")))
         conversation = create.body.get("conversation") is not None
         try:
-            return check_outputs(items, parent, self._lineage, conversation=conversation)
+            entries = check_outputs(items, parent, self._lineage, conversation=conversation)
         except ClientFault:
             self._lineage.evict_failed(create.stream_id, create.parent_id)
             raise
+        length = len(entries) + (parent.length if parent is not None else 0)
+        if parent is not None and length > self._shelf.max_chain:
+            raise ChainTooLong(parent.id, length, self._shelf.max_chain)
+        return entries
 
-    def _begin(self, carried: _Carried) -> None:
+    def _begin(self, carried: Carried) -> None:
         """Its `response.created` was sent: from now on it can be steered, and its steers stand."""
         carried.begun = True
         create, run = carried.create, carried.run
@@ -187,7 +155,7 @@ class Worker:
                 partial(self._send, carried.stamp),
                 partial(self._cut, carried),
                 partial(self._continues, create.stream_id, run.id),
-                _unsteerable(create, self._upstream.profile),
+                unsteerable(create, self._upstream.profile),
             )
         )
         self._desk.commit(carried.bound, run.id)
@@ -195,13 +163,13 @@ class Worker:
     def _send(self, stamp: Stamp, event: dict[str, Any]) -> None:
         self._outbox.put(stamp, encode(event)[:-1])
 
-    def _cut(self, carried: _Carried) -> None:
+    def _cut(self, carried: Carried) -> None:
         carried.run.cut()
         if carried.run.state is State.STEERED and carried.stream is not None:
             self._settle(carried)
             carried.stream.close()
 
-    async def _follow(self, carried: _Carried) -> Successor | None:
+    async def _follow(self, carried: Carried) -> Successor | None:
         """The run is over: what its steers make of it."""
         create, run = carried.create, carried.run
         if run.state not in _KEPT:
@@ -218,7 +186,7 @@ class Worker:
         following = Create(create.stream_id, body(create.body, run.id), follows=True)
         return Successor(following, bound)
 
-    async def _run(self, carried: _Carried) -> None:
+    async def _run(self, carried: Carried) -> None:
         run = carried.run
         if carried.create.generate:
             with carried.scope:
@@ -230,7 +198,7 @@ class Worker:
             run.complete_empty()
         self._settle(carried)
 
-    async def _relay(self, carried: _Carried) -> None:
+    async def _relay(self, carried: Carried) -> None:
         before = self._lineage.effective(carried.parent)
         items = [*before, *(entry.data for entry in carried.entries)]
         stream = await self._upstream.open(carried.create.body, items, self._headers)
@@ -256,7 +224,7 @@ class Worker:
             self._outbox.detach(stream)
         run.end()
 
-    def _settle(self, carried: _Carried) -> None:
+    def _settle(self, carried: Carried) -> None:
         """The run is over: keep it as a parent, or forget the parent it failed on. Idempotent."""
         create, run = carried.create, carried.run
         if carried.settled:
@@ -271,7 +239,7 @@ class Worker:
             self._lineage.evict_failed(create.stream_id, create.parent_id)
             self._refuse(create, carried.bound, run.fault)
 
-    def _break(self, create: Create, bound: list[Submission], carried: _Carried | None) -> None:
+    def _break(self, create: Create, bound: list[Submission], carried: Carried | None) -> None:
         fault = UpstreamFault(
             "The gateway failed on this request.",
             code="server_error",
@@ -295,26 +263,3 @@ class Worker:
         self._desk.fail(bound, fault.message)
         if not create.follows:
             self._outbox.error(fault, create.stream_id)
-
-
-def _note(carried: _Carried) -> None:
-    """One line for whoever looks closely: which response, where, how it ended and when."""
-    if log.isEnabledFor(logging.DEBUG):
-        lane = carried.create.stream_id
-        seconds = time.monotonic() - carried.since
-        where = "the default lane" if lane is None else f"lane {lane}"
-        log.debug("%s on %s: %s after %.3f s", carried.run.id, where, carried.run.state, seconds)
-
-
-def _unsteerable(create: Create, profile: Profile) -> str | None:
-    """Why a response takes no steers; None if it does (protocol.md 5)."""
-    if not profile.steerable:
-        return "Responses of this backend cannot be steered."
-    if create.body.get("conversation") is not None:
-        return "A response that is bound to a conversation cannot be steered."
-    management = create.body.get("context_management")
-    if isinstance(management, list) and any(
-        isinstance(entry, dict) and entry.get("type") == "compaction" for entry in management
-    ):
-        return "A response with automatic compaction cannot be steered."
-    return None

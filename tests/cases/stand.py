@@ -66,9 +66,9 @@ class Stand:
 
 @asynccontextmanager
 async def stand(
-    script: Callable[[Exchange], Any] | None = None, **settings: Any
+    script: Callable[[Exchange], Any] | None = None, *, key: str | None = None, **settings: Any
 ) -> AsyncIterator[Stand]:
-    """`settings` are the gateway's."""
+    """`settings` are the gateway's, `key` is the client's."""
     errors: list[logging.LogRecord] = []
     watch = _Watch(errors)
     logging.getLogger().addHandler(watch)
@@ -76,7 +76,7 @@ async def stand(
         async with (
             upstream(script) as fake,
             running(Settings(**{"upstream": fake.url, **settings})) as url,
-            connect(url) as client,
+            connect(url, headers={"authorization": f"Bearer {key}"} if key else None) as client,
         ):
             yield Stand(fake, client, url, errors)
     finally:

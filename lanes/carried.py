@@ -1,0 +1,79 @@
+"""What a worker knows of a create while it carries it."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import anyio
+
+if TYPE_CHECKING:
+    from lanes.entries import Entry
+    from lanes.events import Stamp
+    from lanes.frames import Create
+    from lanes.lineage import Node
+    from lanes.ports import Stream
+    from lanes.profile import Profile
+    from lanes.run import Run
+    from steering.ledger import Submission
+
+log = logging.getLogger("multilane.worker")
+
+
+def mint(prefix: str) -> str:
+    """A new id: the prefix and 128 random bits in hex."""
+    return f"{prefix}_{secrets.token_hex(16)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Successor:
+    """A create that follows a response by itself, and the steers it carries."""
+
+    create: Create
+    bound: list[Submission]
+
+
+@dataclass(slots=True, eq=False)
+class Carried:
+    """A create on its way: its run, its numbering, and the scope that ends its waiting.
+
+    `bound` are the steers in its input; `begun` says that they are committed.
+    """
+
+    create: Create
+    run: Run
+    stamp: Stamp
+    parent: Node | None
+    entries: tuple[Entry, ...]
+    bound: list[Submission]
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    stream: Stream | None = None
+    begun: bool = False
+    settled: bool = False
+    since: float = field(default_factory=time.monotonic)
+
+
+def note(carried: Carried) -> None:
+    """One line for whoever looks closely: which response, where, how it ended and when."""
+    if log.isEnabledFor(logging.DEBUG):
+        lane = carried.create.stream_id
+        seconds = time.monotonic() - carried.since
+        where = "the default lane" if lane is None else f"lane {lane}"
+        log.debug("%s on %s: %s after %.3f s", carried.run.id, where, carried.run.state, seconds)
+
+
+def unsteerable(create: Create, profile: Profile) -> str | None:
+    """Why a response takes no steers; None if it does (protocol.md 5)."""
+    if not profile.steerable:
+        return "Responses of this backend cannot be steered."
+    if create.body.get("conversation") is not None:
+        return "A response that is bound to a conversation cannot be steered."
+    management = create.body.get("context_management")
+    if isinstance(management, list) and any(
+        isinstance(entry, dict) and entry.get("type") == "compaction" for entry in management
+    ):
+        return "A response with automatic compaction cannot be steered."
+    return None
