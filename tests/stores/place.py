@@ -88,6 +88,18 @@ async def until(ask: Callable[[], Awaitable[bool]]) -> None:
         await anyio.sleep(0.005)
 
 
+async def on_file(client: Any) -> None:
+    """Wait until an engine has handed all that it knows to the system, so that a kill loses none.
+
+    As long as an fsync takes it may keep back what it said was done: `appendfsync everysec`.
+    """
+
+    async def handed() -> bool:
+        return int((await client.info("persistence"))["aof_buffer_length"]) == 0
+
+    await until(handed)
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

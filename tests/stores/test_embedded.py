@@ -20,7 +20,7 @@ from redis.exceptions import RedisError
 
 from gateway import redis
 from gateway.embedded import Embedded, EngineFailed
-from tests.stores.place import until
+from tests.stores.place import on_file, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -118,6 +118,7 @@ async def test_what_was_written_is_there_again(state: Path) -> None:
         engine = Embedded(state)
         client = redis.connect(engine.start())
         assert await client.incr("turns") == n + 1
+        await on_file(client)
         await redis.close(client)
         if n == 1:
             assert engine.pid is not None
@@ -145,6 +146,7 @@ async def test_two_share_one_and_the_second_takes_over(state: Path) -> None:
         assert (first.engine == "None", second.engine == "None") == (False, True)
         client = redis.connect(first.url)
         await client.set("a", "b")
+        await on_file(client)
         process = (await client.info("server"))["process_id"]
         assert str(process) == first.engine
         first.kill()
@@ -160,6 +162,7 @@ async def test_two_share_one_and_the_second_takes_over(state: Path) -> None:
 async def test_it_is_started_again(engine: Embedded, caplog: pytest.LogCaptureFixture) -> None:
     client = redis.connect(engine.start())
     await client.set("a", "b")
+    await on_file(client)
     async with anyio.create_task_group() as group:
         group.start_soon(engine.supervise)
         for _ in range(2):

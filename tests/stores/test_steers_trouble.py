@@ -16,7 +16,7 @@ import pytest
 from steering.states import State
 from steering.stores.base import StoreUnavailable
 from tests.stores.engine import Engine
-from tests.stores.place import RedisPlace, record, response, until
+from tests.stores.place import RedisPlace, on_file, record, response, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -110,6 +110,7 @@ async def test_killed_and_started_again(victim: Engine, hurt: RedisPlace) -> Non
     store = await hurt.store()
     written = record(response())
     await store.append(written)
+    await on_file(hurt.client)
     victim.kill()
     await everything_fails(store, record(response()))
     await victim.start()
