@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
+import resource
 import sys
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -81,6 +82,15 @@ class Server(Orderly):
         super().handle_exit(sig, frame)
 
 
+def _allow_sockets(wanted: int) -> None:
+    """Raise the soft limit of open files towards the hard one: each lane has a socket, too."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        with contextlib.suppress(OSError, ValueError):  # some hosts allow less than they say
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
+
+
 def serve(
     settings: Settings,
     bundled: Callable[[contextlib.ExitStack], dict[str, str]] | None = None,
@@ -93,6 +103,7 @@ def serve(
     backend or engine does not start.
     """
     logs.configure(settings.log_level, settings.log_format)
+    _allow_sockets(2 * settings.max_connections * (1 + settings.max_active))
     with contextlib.ExitStack() as stack:
         listener = listen(settings.host, settings.port, "--port or MULTILANE_PORT")
         stack.callback(listener.close)

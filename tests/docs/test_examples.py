@@ -6,30 +6,55 @@ import re
 import sys
 import textwrap
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
+import pytest
 from anyio import to_thread
 
 from gateway.children import spawn
 from gateway.settings import Settings
 from tests.fakes.gateway import running
 
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+LANES, FORK, STEER, BECAME = map(
+    textwrap.dedent, re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+)
 
 
-async def test_the_lanes_and_the_fork() -> None:
-    first, fork = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    command = [sys.executable, "-m", "gateway", "rehearse", "--port", "0", "--rate", "200"]
+@pytest.fixture
+async def base_url() -> AsyncIterator[str]:
+    command = [sys.executable, "-m", "gateway", "rehearse", "--port", "0", "--rate", "100"]
     child = spawn(command)
     try:
         url = await to_thread.run_sync(child.ready, "ready ", 15)
         async with running(Settings(upstream=url, model="rehearse")) as own:
-            code = textwrap.dedent(first).replace("http://127.0.0.1:8080/v1", own) + fork
-            with anyio.fail_after(15):
-                done = await anyio.run_process([sys.executable, "-c", code], check=False)
+            yield own
     finally:
         await to_thread.run_sync(child.stop)
+
+
+async def run(code: str, base_url: str) -> str:
+    """Run it in a process of its own; returns what it prints."""
+    code = code.replace("http://127.0.0.1:8080/v1", base_url)
+    with anyio.fail_after(15):
+        done = await anyio.run_process([sys.executable, "-c", code], check=False)
     assert done.returncode == 0, done.stderr.decode()
-    said = done.stdout.decode()
+    return done.stdout.decode()
+
+
+async def test_the_lanes_and_the_fork(base_url: str) -> None:
+    said = await run(LANES + textwrap.indent(FORK, "    "), base_url)
     assert {line.split(" ", 1)[0] for line in said.splitlines()} >= {"plan", "research", "critic"}
     assert 'You said "Who am I?". Earlier you said: "My name is Ada.".' in said
+
+
+async def test_the_steer_and_what_became_of_it(base_url: str) -> None:
+    lines = (await run(f"{STEER}{BECAME}became_of(first.id)\n", base_url)).splitlines()
+    assert "[incomplete]" in lines
+    assert "ants" in lines[-3]
+    assert lines[-2] == "[completed]"
+    assert re.fullmatch(r"steer_[0-9a-f]{32} committed resp_[0-9a-f]{32} None", lines[-1])
