@@ -41,7 +41,6 @@ TRANSITIONS: Mapping[tuple[State, Step], State] = {
     (State.ACCEPTED, Step.FAIL): State.FAILED,
     (State.ACCEPTED, Step.DROP): State.DROPPED,
     (State.PENDING, Step.BIND): State.BOUND,
-    (State.PENDING, Step.FAIL): State.FAILED,
     (State.PENDING, Step.DROP): State.DROPPED,
     (State.BOUND, Step.COMMIT): State.COMMITTED,
     (State.BOUND, Step.FAIL): State.FAILED,

@@ -1,0 +1,265 @@
+"""A connection under random play: board, run, ledger and desk together (protocol.md 5)."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+import steering.clerk
+from lanes.errors import UpstreamFault
+from lanes.run import Run
+from steering.ledger import Ledger
+from tests.steering.stage import Stage
+from tests.steering.truth import Told, Truth
+
+if TYPE_CHECKING:
+    from lanes.run import State as RunState
+    from lanes.run import Step as RunStep
+    from steering.ledger import Submission
+    from steering.states import State, Step
+
+#: The rows of both tables that some play has used.
+visited: set[tuple[State, Step]] = set()
+cut: set[tuple[RunState, RunStep]] = set()
+
+LANES = (None, "a", "b")
+ITEMS = ("message", "message", "message", "reason", "sealed", "call", "custom", "hosted")
+ENDINGS = ("completed", "completed", "incomplete", "incomplete", "failed", "cut off")
+Action = tuple[str, int, str | int | None]
+ACTIONS: list[Action] = [
+    *product(("create",) * 4, range(2), LANES),
+    *product(("fork",), range(3), LANES),
+    *product(("follow",) * 3, range(3), (0, 1)),
+    *product(("steer",) * 8, range(3), ("text", "text", "parts")),
+    *product(("store",) * 8, range(2), ("ok", "ok", "ok", "failed", "applied")),
+    *product(("store trouble",), range(1), ("failed", "applied")),
+    *product(("answer",) * 6, range(2), ("ok", "ok", "ok", "ok", "refuse")),
+    *product(("go on",) * 10, range(2), ITEMS),
+    *product(("close item",) * 2, range(2), (None,)),
+    *product(("end",) * 4, range(2), ENDINGS),
+]
+
+
+class Rules(RuleBasedStateMachine):
+    """Every event is judged, and held against what was sent and asked (see Truth)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stage: Stage | None = None
+        self.count = 0
+
+    @initialize(
+        text=st.booleans(),
+        lanes=st.lists(st.sampled_from(LANES), min_size=1, max_size=3),
+        items=st.lists(st.sampled_from((None, "called", *ITEMS)), min_size=2, max_size=2),
+    )
+    def begin(self, text: bool, lanes: list[str | None], items: list[str | None]) -> None:
+        """Begin in the middle of it, which is where it gets interesting."""
+        self.stage = Stage(cuts_text=text)
+        self.truth = Truth(self.stage)
+        for lane in lanes:
+            self.create(lane, None)
+            self.turn(None)
+            self.answer(0, "ok")
+            self.turn(None)
+        for body, item in zip(list(self.stage.backend.live), items, strict=False):
+            called = (partial(body.item, "call"), body.done, partial(body.end, "completed"))
+            opened = () if item is None else (partial(body.item, item),)
+            for step in called if item == "called" else opened:
+                self.stage.loop.call_soon(step)
+            self.turn(None)
+
+    @rule(
+        actions=st.lists(st.sampled_from(ACTIONS), min_size=1, max_size=6),
+        turns=st.sampled_from((3, 5, None)),
+        ends=st.sampled_from((None,) * 30 + ("drain", "leave", "leave")),
+    )
+    def play(self, actions: list[Action], turns: int | None, ends: str | None) -> None:
+        """Some things happen at once, others a moment later; one rule, so that all can."""
+        if self.stage is None or self.stage.socket.ended is not None:
+            return
+        for kind, pick, how in actions:
+            self.act(kind, pick, how)
+            self.turn(turns)
+        self.turn(None)
+        self.truth.check()
+        if ends == "drain" and not self.truth.drained:
+            self.truth.drained = True
+            self.stage.drain()
+            self.turn(None)
+        elif ends == "leave":
+            self.leave()
+
+    def act(self, kind: str, pick: int, how: Any) -> None:
+        assert self.stage is not None
+        if kind == "create":
+            self.create(how, None)
+        elif kind == "fork":
+            self.create(how, self._ended(pick))
+        elif kind == "follow":
+            self.follow(pick, own_lane=how == 0)
+        elif kind == "steer":
+            self.steer(pick, how)
+        elif kind == "store":
+            self.stage.store.answer(pick, how)
+        elif kind == "store trouble":
+            self.stage.store.trouble.append(how)
+        elif kind == "answer":
+            self.answer(pick, how)
+        else:
+            self.upstream(kind, pick, how)
+
+    def create(self, lane: str | None, parent: str | None) -> None:
+        """A client's own create."""
+        assert self.stage is not None
+        self.count += 1
+        text = f"own-{self.count}"
+        frame = {"type": "response.create", "model": "m", "store": False, "input": text}
+        where: dict[str, Any] = {} if lane is None else {"stream_id": lane}
+        metadata = {} if lane is None else {"lane": lane}
+        self.truth.asked.setdefault(lane, []).append((text, parent))
+        if parent is not None:
+            frame["previous_response_id"] = parent
+        self.stage.send({**frame, **where, "metadata": metadata})
+
+    def follow(self, pick: int, *, own_lane: bool) -> None:
+        """A create that names what waits for the client, or what runs still on its lane."""
+        names = [*self.truth.owing, *(self.truth.running if own_lane else ())]
+        if names:
+            name = names[-1 - pick % len(names)]
+            lane = self.truth.lanes[name] if own_lane else LANES[pick]
+            self.create(lane, name)
+
+    def steer(self, pick: int, how: str) -> None:
+        """One that runs, one that waits, or any."""
+        assert self.stage is not None
+        some = (self.truth.running, list(self.truth.owing), list(self.truth.lanes))
+        names = next((names for names in some[pick:] if names), ())
+        if not names:
+            return
+        self.count += 1
+        text, target = f"s-{self.count}", names[-1 - pick % len(names)]
+        parts = [{"role": "user", "content": [{"type": "input_text", "text": text}]}]
+        value: Any = text if how == "text" else parts
+        told = Told(text, target, value)
+        self.truth.sent.append(told)
+        self.stage.send({"type": "response.steer", "previous_response_id": target, "input": value})
+        self.turn(3)
+        told.in_time = target in self.truth.running and not self.truth.drained
+
+    def answer(self, pick: int, how: str) -> None:
+        """The backend takes a request or not."""
+        assert self.stage is not None
+        waiting = [body for body in self.stage.backend.bodies if not body.answered.done()]
+        if not waiting:
+            return
+        body = waiting[pick % len(waiting)]
+        if how == "refuse":
+            body.answered.set_exception(UpstreamFault("no", code="c", status=400))
+        else:
+            body.answered.set_result(None)
+            self.stage.loop.call_soon(body.begin)
+
+    def upstream(self, kind: str, pick: int, how: str) -> None:
+        """The backend goes on with one of its answers."""
+        assert self.stage is not None
+        bodies = [body for body in self.stage.backend.live if body.began]
+        if not bodies:
+            return
+        body, soon = bodies[pick % len(bodies)], self.stage.loop.call_soon
+        self.count += 1
+        if kind == "end":
+            soon(body.end, how)
+        elif body.open is None:
+            soon(body.item, how or "message")
+        elif kind == "close item" or body.open == "hosted":
+            soon(body.done)
+        else:
+            soon(body.delta, f"t-{self.count} ")
+
+    def turn(self, turns: int | None) -> None:
+        assert self.stage is not None
+        for event in self.stage.turn(turns or 500):
+            self.truth.hear(event)
+
+    def leave(self) -> None:
+        """The client leaves in the middle of it all."""
+        assert self.stage is not None
+        self.stage.leave()
+        self.stage.turn()
+        self.truth.settle(left=True)
+        self.stage.socket.ended = 1000
+
+    def teardown(self) -> None:
+        """Let all that runs end well; then every steer has its verdict, and the books tell it."""
+        if self.stage is None:
+            return
+        try:
+            if self.stage.socket.ended is None:
+                self.finish()
+                self.truth.settle(left=False)
+                self.leave()
+        finally:
+            self.stage.clear()
+
+    def finish(self) -> None:
+        assert self.stage is not None
+        store = self.stage.store
+        for _ in range(60):
+            for pick in range(4):
+                store.answer(pick, "ok")
+                self.turn(None)
+                self.answer(pick, "ok")
+                self.turn(None)
+            if not self.stage.backend.live and all(asked.done() for _, asked in store.asked):
+                break
+            for body in self.stage.backend.live:
+                if body.open is not None and body.live:
+                    self.stage.loop.call_soon(body.done)
+                    self.turn(None)
+                if body.live:
+                    self.stage.loop.call_soon(body.end, "completed")
+            self.turn(None)
+        assert not self.truth.running
+
+    def _ended(self, pick: int) -> str | None:
+        ended = [name for name in self.truth.lines if name not in self.truth.running]
+        return ended[-1 - pick % len(ended)] if ended else None
+
+
+def play(max_examples: int = 100, *, steps: int = 12, shrink: bool = False) -> None:
+    """Run the rules. Always the same plays, so that a red build means a bug and never luck."""
+    phases = [Phase.explicit, Phase.generate] + ([Phase.shrink] if shrink else [])
+    step, run = Ledger._step, Run._step
+
+    def watched(ledger: Ledger, submission: Submission, move: Step) -> None:
+        visited.add((submission.state, move))
+        step(ledger, submission, move)
+
+    def watched_run(self: Run, move: RunStep) -> None:
+        cut.add((self.state, move))
+        run(self, move)
+
+    with (
+        mock.patch.object(steering.clerk, "_RETRY", 0),
+        mock.patch.object(Ledger, "_step", watched),
+        mock.patch.object(Run, "_step", watched_run),
+    ):
+        run_state_machine_as_test(
+            Rules,
+            settings=settings(
+                max_examples=max_examples,
+                stateful_step_count=steps,
+                deadline=None,
+                derandomize=True,
+                database=None,
+                phases=phases,
+                report_multiple_bugs=False,
+            ),
+        )

@@ -1,0 +1,22 @@
+"""The rules are worth something: every planted bug makes them fail."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.steering.bugs import BUGS
+
+if TYPE_CHECKING:
+    from tests.machines.bugs import Bug
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=[bug.name for bug in BUGS])
+def test_the_rules_catch(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = getattr(bug.owner, bug.attribute)
+    monkeypatch.setattr(bug.owner, bug.attribute, bug.mutate(original))
+    with pytest.raises((Exception, pytest.fail.Exception)) as caught:
+        bug.rules()
+    assert not isinstance(caught.value, TypeError), "the planted bug itself is broken"
+    assert "Timeout" not in str(caught.value)[:20], "nothing was found in all that time"

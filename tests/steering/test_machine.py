@@ -1,0 +1,18 @@
+"""The rules hold, and no row of the tables is there for nothing."""
+
+from __future__ import annotations
+
+from lanes.run import TRANSITIONS as RUN
+from lanes.run import State as RunState
+from lanes.run import Step as RunStep
+from steering.states import TRANSITIONS
+from tests.steering import rules
+
+
+def test_the_rules_hold_and_visit_every_row() -> None:
+    rules.visited.clear()
+    rules.cut.clear()
+    rules.play(250, shrink=True)
+    assert rules.visited >= set(TRANSITIONS), set(TRANSITIONS) - rules.visited
+    about = {row for row in RUN if row[0] is RunState.CUTTING or row[1] is RunStep.CUT}
+    assert rules.cut >= about, about - rules.cut

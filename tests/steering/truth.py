@@ -1,0 +1,196 @@
+"""What must be true of the steers of one connection, told from what its client and backend saw."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tests.judge_response import TERMINALS
+from tests.judge_steer import Fate
+from tests.steering.backend import texts_of
+
+if TYPE_CHECKING:
+    from tests.judge_steer import Steered
+    from tests.steering.stage import Event, Stage
+
+_OVER = {"response_not_active", "response_already_completed"}
+_CALLS = {"function_call", "custom_tool_call"}
+
+
+@dataclass
+class Told:
+    """One response.steer that was sent; `in_time`: its response was running still, a turn later."""
+
+    text: str
+    target: str
+    value: Any
+    in_time: bool = False
+    id: str | None = None
+    verdict: str | None = None
+
+
+@dataclass
+class Truth:
+    """Checks every event as it comes; `settle` checks what is left at the end."""
+
+    stage: Stage
+    sent: list[Told] = field(default_factory=list)
+    #: Own texts of creates, by lane, in order of arrival, with the parents they name.
+    asked: dict[str | None, list[tuple[str, str | None]]] = field(default_factory=dict)
+    #: What a child of a response builds on.
+    lines: dict[str, list[str]] = field(default_factory=dict)
+    lanes: dict[str, str | None] = field(default_factory=dict)
+    #: Lane -> the response that stopped or ended there, and is to be followed by itself.
+    followed: dict[str | None, str] = field(default_factory=dict)
+    #: Responses that wait for the client; in order, as plays must come out the same each time.
+    owing: dict[str, None] = field(default_factory=dict)
+    drained: bool = False
+
+    @property
+    def running(self) -> list[str]:
+        """Responses that have begun and not ended."""
+        return [r.id for r in self.stage.judge.responses.values() if r.terminal is None]
+
+    def hear(self, event: Event) -> None:
+        kind, lane = event["type"], event.get("stream_id")
+        if kind == "response.created":
+            self._created(event["response"], lane)
+        elif kind in TERMINALS:
+            self._ended(event["response"], lane)
+        elif kind == "response.steer.accepted":
+            self._accepted(event)
+        elif kind == "response.steer.failed":
+            self._failed(event, lane)
+        elif kind == "response.steer.pending":
+            self._pending(event, lane)
+        elif kind == "error":
+            started = {text for body in self.stage.backend.bodies for text in body.texts}
+            stopped = event["error"]["code"] == "server_shutting_down"
+            asked = self.asked[lane]
+            asked.remove(next(one for one in asked if not (stopped and one[0] in started)))
+
+    def _created(self, response: Event, lane: str | None) -> None:
+        name, parent = response["id"], response["previous_response_id"]
+        body = self.stage.backend.on(lane)
+        self.lanes[name] = lane
+        steers = [s for s in self._steers() if s.successor == name]
+        expected = [*self.lines.get(parent, []), *(self._text(s) for s in steers)]
+        if lane in self.followed:
+            assert self.followed.pop(lane) == parent, "something else came before the successor"
+        else:
+            text, names = self.asked[lane].pop(0)
+            assert names == parent, "a lane is not first in, first out"
+            expected.append(text)
+        assert body.texts == expected, (body.texts, expected)
+        assert len(set(body.texts)) == len(body.texts), "something was said twice"
+        self.lines[name] = expected
+
+    def _ended(self, response: Event, lane: str | None) -> None:
+        name = response["id"]
+        self.lines[name] = self.lines[name] + texts_of(response["output"])
+        details = response["incomplete_details"] or {}
+        calls = [item for item in response["output"] if item["type"] in _CALLS]
+        owes = any(item.get("status") != "incomplete" for item in calls)
+        assert not (owes and details.get("reason") == "steered"), "cut with a finished call in it"
+        if response["status"] == "failed":
+            del self.lines[name]
+        elif owes:
+            self.owing[name] = None
+        elif self._queued(name):
+            self.followed[lane] = name
+
+    def _accepted(self, event: Event) -> None:
+        steer = event["steer"]
+        unheard = [t for t in self.sent if t.target == steer["previous_response_id"] and not t.id]
+        told = next(t for t in unheard if t.verdict is None)
+        told.id = steer["id"]
+        assert self.stage.store.written(told.id) is not None, "accepted, but not written"
+        assert self.stage.store.written(told.id).input == _json(told.value)  # type: ignore[union-attr]
+        lane = event.get("stream_id")
+        response = self.stage.judge.responses[told.target]
+        if response.terminal is not None and told.target not in self.owing:
+            self.followed.setdefault(lane, told.target)  # its record was waited for
+
+    def _failed(self, event: Event, lane: str | None) -> None:
+        steer, code = event["steer"], event["error"]["code"]
+        [told] = [t for t in self.sent if t.value == steer["input"]]
+        assert told.target == steer["previous_response_id"]
+        assert told.verdict is None, "two verdicts"
+        assert told.id in (None, steer.get("id"))
+        told.verdict = code
+        terminal = self.stage.judge.responses[told.target].terminal
+        if told.id is None and code in _OVER and told.in_time:
+            assert terminal is not None
+            assert self.drained or terminal["status"] == "failed", "refused, but it came in time"
+        if told.id is not None:
+            assert code == "successor_creation_failed"
+        if self.followed.get(lane) == told.target and told.id is not None:
+            requests = [b for b in self.stage.backend.bodies if b.lane == lane]
+            tried = any(told.text in body.texts for body in requests)
+            assert self.drained or tried, "no successor was asked for"
+            if not self._queued(told.target):
+                del self.followed[lane]
+
+    def _pending(self, event: Event, lane: str | None) -> None:
+        target = event["steer"]["previous_response_id"]
+        assert target in self.owing
+        waiting = [parent for _, parent in self.asked.get(lane, ())]
+        assert target not in waiting, "pending, though the client's create is here"
+
+    def check(self) -> None:
+        """After every play: whoever can be stopped for a steer has been."""
+        for body in self.stage.backend.live:
+            names = [n for n in self.running if self.lanes[n] == body.lane]
+            if names and body.safe and body.answered.done():
+                assert not self._queued(names[0]), "not stopped at a safe boundary"
+        for name in self.owing:
+            parents = [parent for _, parent in self.asked.get(self.lanes[name], ())]
+            told = [s.fate is Fate.PENDING for s in self._queued(name)]
+            unheard = [t for t in self.sent if t.target == name and not (t.id or t.verdict)]
+            heard = name in parents or unheard or all(told)
+            assert heard, "nobody told the client that it is waited for"
+        active = len(self.stage.backend.live)
+        idle = [lane for lane in self.followed if self.stage.backend.on(lane).live is False]
+        assert active + (0 if self.drained else len(idle)) <= 2, "a successor lost its slot"
+
+    def settle(self, *, left: bool) -> None:
+        """All is over and answered; with `left`, the client is gone and the books are closed."""
+        for told in self.sent:
+            fate = self._fate(told)
+            if not left:
+                assert fate is not None or self._waits(told), f"no verdict on {told}"
+                continue
+            record = self.stage.store.written(told.id) if told.id else None
+            if told.id is None:
+                continue
+            assert record is not None
+            assert record.state == (fate or "dropped"), (record, fate)
+            if fate is Fate.COMMITTED:
+                steer = self.stage.judge.steers.steers[told.id]
+                assert record.successor == steer.successor
+        if left:
+            states = {r.state for rs in self.stage.store._records.values() for r in rs.values()}
+            assert states <= {"committed", "failed", "dropped"}, states
+
+    def _fate(self, told: Told) -> Fate | None:
+        steer = self.stage.judge.steers.steers.get(told.id or "")
+        if steer is None:
+            return Fate.FAILED if told.verdict is not None else None
+        return steer.fate if steer.fate in (Fate.COMMITTED, Fate.FAILED) else None
+
+    def _waits(self, told: Told) -> bool:
+        return told.id is not None and told.target in self.owing
+
+    def _steers(self) -> list[Steered]:
+        return list(self.stage.judge.steers.steers.values())
+
+    def _queued(self, target: str) -> list[Steered]:
+        return self.stage.judge.steers.queued(target)
+
+    def _text(self, steer: Steered) -> str:
+        return next(told.text for told in self.sent if told.id == steer.id)
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
