@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,8 @@ class Clerk:
     def __init__(self, store: SteerStore, owner: str) -> None:
         self._store = store
         self._owner = owner
-        self._verdicts: deque[_Verdict] = deque()
+        # By the submissions they are about, so that only the latest word is still to be written.
+        self._verdicts: OrderedDict[tuple[str, ...], _Verdict] = OrderedDict()
         self._wake = anyio.Event()
         self._written = anyio.Event()
 
@@ -64,9 +65,9 @@ class Clerk:
     ) -> None:
         """Note what became of submissions; written soon, and again until it is."""
         if len(self._verdicts) >= _BACKLOG:
-            lost = self._verdicts.popleft()
+            _, lost = self._verdicts.popitem(last=False)
             log.error("the store is away for long: lost that %s is %s", lost.ids, lost.state)
-        self._verdicts.append(_Verdict(target, list(ids), state, reason, successor))
+        self._verdicts[tuple(ids)] = _Verdict(target, list(ids), state, reason, successor)
         self._wake.set()
 
     async def run(self) -> None:
@@ -75,7 +76,7 @@ class Clerk:
             await self._wake.wait()
             self._wake = anyio.Event()
             while self._verdicts:
-                verdict = self._verdicts[0]
+                ids, verdict = next(iter(self._verdicts.items()))
                 try:
                     await self._store.settle(
                         verdict.target,
@@ -87,8 +88,8 @@ class Clerk:
                 except StoreUnavailable:
                     await anyio.sleep(_RETRY)
                     continue
-                if self._verdicts and self._verdicts[0] is verdict:
-                    self._verdicts.popleft()
+                if self._verdicts.get(ids) is verdict:  # else there is news meanwhile
+                    del self._verdicts[ids]
             self._written.set()
 
     async def flush(self, timeout: float) -> None:

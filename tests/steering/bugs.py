@@ -9,7 +9,8 @@ from lanes import worker
 from lanes.board import Board
 from lanes.items import Item
 from lanes.output import Output
-from lanes.run import Run, State
+from lanes.run import Run
+from lanes.states import State
 from lanes.worker import Worker
 from steering import desk, ledger
 from steering.clerk import Clerk
@@ -194,9 +195,9 @@ def nothing_is_cut(original: Any) -> Any:
     return lambda self: False
 
 
-@BUGS.plant(Output, "owed")
+@BUGS.plant(Item, "owed")
 def finished_calls_do_not_count(original: Any) -> Any:
-    return lambda self: []
+    return lambda self: None
 
 
 @BUGS.plant(Item, "cuttable")

@@ -19,8 +19,8 @@ from tests.steering.stage import Stage
 from tests.steering.truth import Told, Truth
 
 if TYPE_CHECKING:
-    from lanes.run import State as RunState
-    from lanes.run import Step as RunStep
+    from lanes.states import State as RunState
+    from lanes.states import Step as RunStep
     from steering.ledger import Submission
     from steering.states import State, Step
 

@@ -192,5 +192,7 @@ class Stage(logging.Handler):
 
 
 class _NoArchive:
+    max_chain = 10_000
+
     async def find(self, *_: object) -> None:
         """Nothing is stored."""

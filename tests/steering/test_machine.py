@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lanes.run import TRANSITIONS as RUN
-from lanes.run import State as RunState
-from lanes.run import Step as RunStep
+from lanes.states import TRANSITIONS as RUN
+from lanes.states import State as RunState
+from lanes.states import Step as RunStep
 from steering.states import TRANSITIONS
 from tests.steering import rules
 
