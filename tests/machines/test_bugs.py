@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 BUGS = [*board_bugs.BUGS, *lineage_bugs.BUGS]
 
 
+#: Bounded by the number of plays; how long they take is the machine's affair.
+pytestmark = pytest.mark.timeout(120)
+
+
 @pytest.mark.parametrize("bug", BUGS, ids=[bug.name for bug in BUGS])
 def test_the_rules_catch(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     original = getattr(bug.owner, bug.attribute)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lanes.board import TRANSITIONS
 from tests.machines import rules
+
+#: Bounded by the number of plays; how long they take is the machine's affair.
+pytestmark = pytest.mark.timeout(120)
 
 
 def test_the_rules_hold_and_visit_every_row() -> None:

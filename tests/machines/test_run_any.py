@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,10 @@ from tests.machines.plausible import spoiled, streams
 
 PROFILES = st.builds(Profile, st.booleans(), st.booleans(), st.booleans())
 PIECE = re.compile(r"<(\d+):(\d+)>")
+
+
+#: Bounded by the number of plays; how long they take is the machine's affair.
+pytestmark = pytest.mark.timeout(120)
 
 
 def pieces(played: Played) -> dict[str, list[int]]:

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from tests.machines.bugs import Bug
 
 
+#: Bounded by the number of plays; how long they take is the machine's affair.
+pytestmark = pytest.mark.timeout(120)
+
+
 @pytest.mark.parametrize("bug", BUGS, ids=[bug.name for bug in BUGS])
 def test_the_rules_catch(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     original = getattr(bug.owner, bug.attribute)

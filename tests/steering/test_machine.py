@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lanes.states import TRANSITIONS as RUN
 from lanes.states import State as RunState
 from lanes.states import Step as RunStep
 from steering.states import TRANSITIONS
 from tests.steering import rules
+
+#: Bounded by the number of plays; how long they take is the machine's affair.
+pytestmark = pytest.mark.timeout(120)
 
 
 def test_the_rules_hold_and_visit_every_row() -> None:
