@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LOADING: Final = 120
 _TRY: Final = """\
 SmolLM2-135M is served at {url} (a small model: it talks, it does not know much).
-Two lanes on one socket, with `pip install "openai[realtime]"`:
+Two lanes on one socket, one of them steered, with `pip install "openai[realtime]"`:
 
     from openai import OpenAI
 
@@ -27,14 +27,25 @@ Two lanes on one socket, with `pip install "openai[realtime]"`:
         for lane in ("a", "b"):
             text = f"Tell me a story about the letter {{lane}}."
             connection.response.create(stream_id=lane, input=text, max_output_tokens=60)
-        running = {{"a", "b"}}
+        running, words = {{"a": "", "b": ""}}, 0
         while running:
             event = connection.recv()
-            if event.type == "response.output_text.delta":
+            if event.type == "response.created":
+                running[event.stream_id] = event.response.id
+            elif event.type == "response.output_text.delta":
                 print(event.stream_id, event.delta)
+                words += event.stream_id == "a"
+                if words == 15:  # in mid-sentence
+                    words += 1
+                    text = "Stop. Tell me about the sea instead."
+                    connection.response.steer(previous_response_id=running["a"], input=text)
             elif event.type in ("response.completed", "response.incomplete"):
-                running.discard(event.stream_id)
-            elif event.type in ("response.failed", "error"):
+                details = event.response.incomplete_details
+                if details and details.reason == "steered":
+                    print(event.stream_id, "[steered]")  # its successor follows
+                else:
+                    running.pop(event.stream_id)
+            elif event.type in ("response.failed", "response.steer.failed", "error"):
                 raise SystemExit(event.to_json())
 """
 

@@ -32,6 +32,7 @@ async def test_the_printed_lines_work() -> None:
     finally:
         await to_thread.run_sync(child.stop)
     assert done.returncode == 0, done.stderr.decode()
+    assert "a [steered]" in done.stdout.decode().splitlines()
     lanes = [line.split(" ", 1)[0] for line in done.stdout.decode().splitlines()]
     assert lanes.count("a") > 10
     assert lanes.count("b") > 10

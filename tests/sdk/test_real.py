@@ -128,3 +128,20 @@ async def test_a_continuation_carries_what_was_said(real_url: str) -> None:
         assert second.usage is not None
         # This model cannot be trusted to know the name, but the backend counts what it was given.
         assert second.usage.input_tokens > first.usage.total_tokens
+
+
+async def test_a_steer_in_mid_sentence_is_taken_up(real_url: str) -> None:
+    async with connect(real_url) as client:
+        model = {"model": "smollm2-135m", "temperature": 0}
+        await client.create("a", input="Tell me a long story.", max_output_tokens=200, **model)
+        await client.until("response.output_text.delta")
+        first = client.transcript[0]["response"]["id"]
+        steer = {"type": "response.steer", "previous_response_id": first, "input": "Count to 3."}
+        await client.send(steer)
+        cut = await client.ended("a")
+        assert cut["incomplete_details"] == {"reason": "steered"}
+        following = await client.ended("a")
+        assert following["previous_response_id"] == first
+        assert following["status"] in ("completed", "incomplete")
+        # The backend counts what it was given: the story's beginning and the steer are part of it.
+        assert following["usage"]["input_tokens"] > 30
