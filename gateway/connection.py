@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from gateway.settings import Settings
     from gateway.socket import Socket
     from lanes.ports import Upstream
+    from steering.ledger import Submission
 
 #: What the socket's queue says when the connection has lived long enough.
 EXPIRED = "multilane.expired"
@@ -168,10 +169,12 @@ class Connection:
 
     def _start(self, creates: Iterable[Create]) -> None:
         for create in creates:
-            self._spawn(self._carry, create)
+            # Taken now: in a moment the create is neither waiting nor has it begun.
+            bound = self._desk.take(create.parent_id, create.stream_id)
+            self._spawn(self._carry, create, bound)
 
-    async def _carry(self, create: Create) -> None:
-        successor = await self._worker.carry(create)
+    async def _carry(self, create: Create, bound: list[Submission]) -> None:
+        successor = await self._worker.carry(create, bound)
         while successor is not None:
             if self._board.closed:
                 self._worker.forgo(successor, "this connection starts nothing more.")

@@ -180,6 +180,16 @@ async def test_a_successor_that_is_refused_returns_its_steers(how: int | str) ->
         assert "error" not in [e["type"] for e in on.client.transcript]
 
 
+async def test_after_a_refused_successor_the_client_goes_on_by_itself() -> None:
+    async with steered() as on:
+        parent = await talking(on, "a", "abc", input="hi")
+        steer = await parent.steer("s1")
+        await (await on.fake.next()).reply(500, {"error": {"message": "no"}})
+        [event] = await parent.failed(steer)
+        again, _ = await on.turn("a", previous_response_id=parent.id, input=event["steer"]["input"])
+        assert turns(again) == [("user", "hi"), ("assistant", "abc"), ("user", "s1")]
+
+
 async def test_a_successor_that_cannot_connect_returns_its_steers() -> None:
     async with steered(retries=0) as on:
         parent = await talking(on, "a")

@@ -1,0 +1,87 @@
+"""The clerk writes every verdict, in order, however long the store is away."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from steering import clerk
+from steering.clerk import Clerk
+from steering.states import State
+from steering.stores.base import StoreUnavailable
+from steering.stores.memory import MemorySteers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+RESPONSE = "resp_" + "a" * 32
+STEER = "steer_" + "a" * 16 + "b" * 16
+
+
+class Store(MemorySteers):
+    """Away for as many writes as it is told."""
+
+    def __init__(self, away: int = 0) -> None:
+        super().__init__()
+        self.away = away
+        self.told: list[State] = []
+
+    async def settle(self, target: str, ids: Sequence[str], state: State, **kept: Any) -> None:
+        if self.away:
+            self.away -= 1
+            raise StoreUnavailable("planted")
+        self.told.append(state)
+        await super().settle(target, ids, state, **kept)
+
+
+def _tell(writer: Clerk, *states: State) -> None:
+    for state in states:
+        writer.settle(RESPONSE, [STEER], state, None, None)
+
+
+@pytest.mark.parametrize("away", [0, 1, 3])
+async def test_verdicts_are_written_in_order(away: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clerk, "_RETRY", 0.001)
+    store = Store(away)
+    writer = Clerk(store, "me")
+    record = writer.record(STEER, "key", RESPONSE, {"é": [1.0]}, 5.0)
+    assert (record.input, record.owner) == ('{"é":[1.0]}'.encode(), "me")
+    assert (record.state, record.created_at, record.updated_at) == (State.ACCEPTED, 5.0, 5.0)
+    await writer.append(record)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(writer.run)
+        _tell(writer, State.PENDING, State.BOUND)
+        await writer.flush(5)
+        assert store.told == [State.PENDING, State.BOUND]
+        _tell(writer, State.COMMITTED)
+        await writer.flush(5)
+        tasks.cancel_scope.cancel()
+    found = await store.get("key", STEER)
+    assert found is not None
+    assert found.state is State.COMMITTED
+
+
+async def test_flush_does_not_wait_for_ever() -> None:
+    writer = Clerk(Store(), "me")
+    _tell(writer, State.DROPPED)
+    with anyio.fail_after(5):
+        await writer.flush(0.01)  # nobody runs it
+
+
+async def test_a_backlog_is_bounded_and_says_what_it_lost(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(clerk, "_BACKLOG", 2)
+    store = Store()
+    writer = Clerk(store, "me")
+    with caplog.at_level(logging.ERROR):
+        _tell(writer, State.PENDING, State.BOUND, State.COMMITTED)
+    assert f"lost that ['{STEER}'] is pending" in caplog.text
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(writer.run)
+        await writer.flush(5)
+        tasks.cancel_scope.cancel()
+    assert store.told == [State.BOUND, State.COMMITTED]
