@@ -78,7 +78,7 @@ class Worker:
         carried, bound = None, steers or []
         try:
             if steers is None:
-                bound = self._desk.take(create.parent_id, create.stream_id)
+                bound = await self._desk.take(create.parent_id, create.stream_id)
             carried = self._start(create, bound, await self._parent(create))
             await self._run(carried)
             return await self._follow(carried)
