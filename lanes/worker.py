@@ -66,14 +66,19 @@ class Worker:
         self._clock = clock
         self._carried: set[Carried] = set()
 
-    async def carry(self, create: Create, bound: list[Submission]) -> Successor | None:
+    async def carry(
+        self, create: Create, steers: list[Submission] | None = None
+    ) -> Successor | None:
         """Bring one create to its terminal event, or to one `error` event (protocol.md 4).
 
-        `bound` are the steers it carries. Returns what follows it by itself, in the same slot.
-        Whatever breaks here is this lane's trouble alone; only cancellation gets out.
+        `steers` are those that made it; None for a client's own create. Returns what follows it by
+        itself, in the same slot. Whatever breaks here is this lane's trouble alone; only
+        cancellation gets out.
         """
-        carried = None
+        carried, bound = None, steers or []
         try:
+            if steers is None:
+                bound = await self._desk.take(create.parent_id, create.stream_id)
             carried = self._start(create, bound, await self._parent(create))
             await self._run(carried)
             return await self._follow(carried)
@@ -231,8 +236,7 @@ class Worker:
             if create.body.get("store") is not False:
                 self._shelf.put(run.id, create.parent_id, run.final, carried.entries, output)
         elif run.fault is not None:
-            if not create.follows:  # the client never asked for it, and may go on from there
-                self._lineage.evict_failed(create.stream_id, create.parent_id)
+            self._lineage.evict_failed(create.stream_id, create.parent_id)
             self._refuse(create, carried.bound, run.fault)
 
     def _break(self, create: Create, bound: list[Submission], carried: Carried | None) -> None:

@@ -124,14 +124,17 @@ class Desk:
             if submission.state is not State.ADMITTING:
                 self._fail(submission, SteerFault(Code.SUCCESSOR_FAILED, message))
 
-    def take(self, response_id: str | None, lane: str | None) -> list[Submission]:
+    async def take(self, response_id: str | None, lane: str | None) -> list[Submission]:
         """What a client's own create that continues the response is to carry.
 
-        Nothing on another lane than the response's: that is a fork.
+        Nothing on another lane than the response's: that is a fork. What was sent before the create
+        and is still being written is waited for.
         """
         target = self._ledger.find(response_id) if response_id is not None else None
         if target is None or target.phase is not Phase.WAITING or target.lane != lane:
             return []
+        target.answered = _always
+        await self._answered(target)
         return self._bind(target)
 
     def commit(self, bound: Sequence[Submission], successor: str) -> None:
@@ -219,3 +222,7 @@ class Desk:
         return self._clerk.record(
             submission.id, self._key_id, submission.of.id, submission.input, now
         )
+
+
+def _always() -> bool:
+    return True
