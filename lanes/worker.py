@@ -101,14 +101,19 @@ class Worker:
         self._clock = clock
         self._carried: set[_Carried] = set()
 
-    async def carry(self, create: Create, bound: list[Submission]) -> Successor | None:
+    async def carry(
+        self, create: Create, steers: list[Submission] | None = None
+    ) -> Successor | None:
         """Bring one create to its terminal event, or to one `error` event (protocol.md 4).
 
-        `bound` are the steers it carries. Returns what follows it by itself, in the same slot.
-        Whatever breaks here is this lane's trouble alone; only cancellation gets out.
+        `steers` are those that made it; None for a client's own create. Returns what follows it by
+        itself, in the same slot. Whatever breaks here is this lane's trouble alone; only
+        cancellation gets out.
         """
-        carried = None
+        carried, bound = None, steers or []
         try:
+            if steers is None:
+                bound = await self._desk.take(create.parent_id, create.stream_id)
             carried = self._start(create, bound, await self._parent(create))
             await self._run(carried)
             return await self._follow(carried)

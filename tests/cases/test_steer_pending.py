@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import pytest
 
 from tests.cases.calling import OUTPUT, STUB, called_out, calling
 from tests.cases.stand import user
 from tests.cases.steered import SETTINGS, began, begin, steered, turns
 from tests.fakes.events import called, completed
+from tests.steering.books import books
 
 
 async def test_b42_the_create_may_come_before_the_pending_event() -> None:
@@ -49,6 +51,26 @@ async def test_b42_a_second_create_carries_no_steer() -> None:
         assert ("user", "s1") in turns(first.exchange)
         assert ("user", "s1") not in turns(second.exchange)
         await second.finish()
+
+
+async def test_a_steer_sent_before_the_create_is_carried_however_slow_the_store(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate = anyio.Event()
+    books(monkeypatch, gate)
+    async with steered() as on:
+        parent = await begin(on, "a", *called("w"), completed())
+        await parent.ended()
+        await on.client.steer(parent.id, "s1")
+        await on.client.create("a", previous_response_id=parent.id, input=[OUTPUT])
+        await anyio.sleep(0.05)
+        assert len(on.fake.exchanges) == 1
+        gate.set()
+        successor = await began(on, "a")
+        assert turns(successor.exchange)[2:] == [("user", "s1"), ("function_call_output", "c1")]
+        await successor.finish()
+        kinds = [e["type"] for e in on.client.transcript if e["type"].startswith("response.steer")]
+        assert kinds == ["response.steer.accepted"]
 
 
 async def test_own_settings_of_the_create_hold() -> None:

@@ -98,18 +98,29 @@ async def test_b72_without_a_store_only_steering_fails(
 
 
 async def test_a_record_that_comes_too_late_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    gate = anyio.Event()
-    kept = books(monkeypatch, gate)
+    gates = {b'"early"': anyio.Event(), b'"late"': anyio.Event()}
+    kept = books(monkeypatch)
+    append = Clerk.append
+
+    async def appending(clerk: Clerk, record: Any) -> None:
+        await gates[record.input].wait()
+        await append(clerk, record)
+
+    monkeypatch.setattr(Clerk, "append", appending)
     async with steered() as on:
         parent = await calling(on)
         await called_out(parent)
-        await on.client.steer(parent.id, "late")
+        await on.client.steer(parent.id, "early")
         await on.client.create("a", previous_response_id=parent.id, input=[OUTPUT])
+        await anyio.sleep(0.05)
+        await on.client.steer(parent.id, "late")
+        await anyio.sleep(0.05)
+        gates[b'"early"'].set()
         successor = await began(on, "a")
-        gate.set()
+        gates[b'"late"'].set()
         event = (await on.client.until("response.steer.failed", lane="a"))[-1]
         assert event["error"]["code"] == "response_not_active"
         assert event["steer"]["input"] == "late"
         assert kept.states[event["steer"]["id"]] == ["accepted", "failed"]
-        assert ("user", "late") not in turns(successor.exchange)
+        assert turns(successor.exchange)[2:] == [("user", "early"), ("function_call_output", "c1")]
         await successor.finish()
