@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from gateway.settings import Settings
     from gateway.socket import Socket
     from lanes.ports import Upstream
-    from steering.ledger import Submission
 
 #: What the socket's queue says when the connection has lived long enough.
 EXPIRED = "multilane.expired"
@@ -169,12 +168,12 @@ class Connection:
 
     def _start(self, creates: Iterable[Create]) -> None:
         for create in creates:
-            # Taken now: in a moment the create is neither waiting nor has it begun.
-            bound = self._desk.take(create.parent_id, create.stream_id)
-            self._spawn(self._carry, create, bound)
+            # Now: in a moment the create is not in the queue any more, and has not begun yet.
+            self._desk.claim(create.parent_id, create.stream_id)
+            self._spawn(self._carry, create)
 
-    async def _carry(self, create: Create, bound: list[Submission]) -> None:
-        successor = await self._worker.carry(create, bound)
+    async def _carry(self, create: Create) -> None:
+        successor = await self._worker.carry(create)
         while successor is not None:
             if self._board.closed:
                 self._worker.forgo(successor, "this connection starts nothing more.")

@@ -124,16 +124,21 @@ class Desk:
             if submission.state is not State.ADMITTING:
                 self._fail(submission, SteerFault(Code.SUCCESSOR_FAILED, message))
 
+    def claim(self, response_id: str | None, lane: str | None) -> None:
+        """A client's own create starts: if it continues this response, `take` is to follow."""
+        target = self._waiting(response_id, lane)
+        if target is not None:
+            target.answered = _always
+
     async def take(self, response_id: str | None, lane: str | None) -> list[Submission]:
         """What a client's own create that continues the response is to carry.
 
         Nothing on another lane than the response's: that is a fork. What was sent before the create
         and is still being written is waited for.
         """
-        target = self._ledger.find(response_id) if response_id is not None else None
-        if target is None or target.phase is not Phase.WAITING or target.lane != lane:
+        target = self._waiting(response_id, lane)
+        if target is None:
             return []
-        target.answered = _always
         await self._answered(target)
         return self._bind(target)
 
@@ -185,6 +190,11 @@ class Desk:
             self._hold(target)
         else:
             target.cut()
+
+    def _waiting(self, response_id: str | None, lane: str | None) -> Target | None:
+        target = self._ledger.find(response_id) if response_id is not None else None
+        waits = target is not None and target.phase is Phase.WAITING and target.lane == lane
+        return target if waits else None
 
     def _bind(self, target: Target) -> list[Submission]:
         bound = self._ledger.bind(target)

@@ -20,7 +20,7 @@ from steering.ledger import Ledger, Phase, Target
 from steering.states import State as Submitted
 from steering.stores.base import StoreUnavailable
 from tests.machines.bugs import Bugs
-from tests.steering.rules import play
+from tests.steering.rules import play, replay
 
 if TYPE_CHECKING:
     from steering.ledger import Submission
@@ -96,28 +96,28 @@ def nobody_waits_for_a_record(original: Any) -> Any:
     return answered
 
 
-@BUGS.plant(Desk, "take")
+@BUGS.plant(Desk, "_waiting")
 def forks_take_the_steers(original: Any) -> Any:
-    def take(self: Desk, response_id: str | None, lane: str | None) -> Any:
+    def waiting(self: Desk, response_id: str | None, lane: str | None) -> Any:
         target = self._ledger.find(response_id or "")
         return original(self, response_id, lane if target is None else target.lane)
 
-    return take
+    return waiting
 
 
-@BUGS.plant(Desk, "take")
+@BUGS.plant(Desk, "_waiting")
 def a_create_leaves_the_steers(original: Any) -> Any:
-    return lambda self, response_id, lane: []
+    return _nothing
 
 
-@BUGS.plant(Desk, "take")
+@BUGS.plant(Desk, "_waiting")
 def every_create_takes_the_steers(original: Any) -> Any:
-    def take(self: Desk, response_id: str | None, lane: str | None) -> Any:
-        waiting = [t for t in self._ledger._targets.values() if t.phase is Phase.WAITING]
-        mine = [t.id for t in waiting if t.lane == lane]
+    def waiting(self: Desk, response_id: str | None, lane: str | None) -> Any:
+        targets = [t for t in self._ledger._targets.values() if t.phase is Phase.WAITING]
+        mine = [t.id for t in targets if t.lane == lane]
         return original(self, mine[0] if mine else response_id, lane)
 
-    return take
+    return waiting
 
 
 @BUGS.plant(Desk, "commit")
@@ -244,3 +244,11 @@ def the_successor_goes_behind_the_queue(original: Any) -> Any:
         self._active -= 1
 
     return succeed
+
+
+RARE = Bugs(replay)
+
+
+@RARE.plant(Desk, "claim")
+def a_create_that_starts_is_not_seen(original: Any) -> Any:
+    return _nothing

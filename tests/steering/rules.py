@@ -263,3 +263,17 @@ def play(max_examples: int = 100, *, steps: int = 12, shrink: bool = False) -> N
                 report_multiple_bugs=False,
             ),
         )
+
+
+def replay() -> None:
+    """A play that went wrong once: the create is not in the queue any more, and has not begun."""
+    state = Rules()
+    with mock.patch.object(steering.clerk, "_RETRY", 0):
+        state.begin(text=False, lanes=[None, "a"], items=[None, "call"])
+        state.play(actions=[("create", 0, None)], ends=None, turns=3)
+        steers: list[Action] = [("steer", pick, "text") for pick in (0, 0, 0, 2)]
+        ends: list[Action] = [("end", 0, "completed")] * 2
+        state.play(actions=[*steers, *ends], ends=None, turns=3)
+        rest: list[Action] = [("fork", 2, "a"), ("store", 0, "ok"), ("store", 0, "failed")]
+        state.play(actions=[*rest, ("steer", 0, "text")], ends=None, turns=3)
+        state.teardown()

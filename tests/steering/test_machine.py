@@ -24,13 +24,4 @@ def test_the_rules_hold_and_visit_every_row() -> None:
 
 
 def test_no_pending_event_while_the_create_is_on_its_way_to_begin() -> None:
-    """Random play found it: the create waits no more, and has taken nothing yet."""
-    state = rules.Rules()
-    state.begin(text=False, lanes=[None, "a"], items=[None, "call"])
-    state.play(actions=[("create", 0, None)], ends=None, turns=3)
-    steers: list[rules.Action] = [("steer", pick, "text") for pick in (0, 0, 0, 2)]
-    ends: list[rules.Action] = [("end", 0, "completed")] * 2
-    state.play(actions=[*steers, *ends], ends=None, turns=3)
-    rest: list[rules.Action] = [("fork", 2, "a"), ("store", 0, "ok"), ("store", 0, "failed")]
-    state.play(actions=[*rest, ("steer", 0, "text")], ends=None, turns=3)
-    state.teardown()
+    rules.replay()
