@@ -39,6 +39,8 @@ MAX_PATH: Final = 104
 START_TIMEOUT: Final = 10.0
 #: Seconds between two looks at the engine or at the lock.
 WATCH: Final = 0.2
+#: Seconds between two starts, at most, of an engine that dies again and again.
+MAX_PAUSE: Final = 5.0
 #: Seconds to wait for one answer.
 ASK_TIMEOUT: Final = 1.0
 PING: Final = b"PING\r\n"
@@ -102,8 +104,9 @@ class Embedded:
 
     async def supervise(self) -> NoReturn:
         """Start the engine again when it or the gateway that ran it dies; run until cancelled."""
+        pause = WATCH
         while True:
-            await anyio.sleep(WATCH)
+            await anyio.sleep(pause)
             if not self._held:
                 if not self._take():
                     continue
@@ -111,12 +114,14 @@ class Embedded:
                 await anyio.to_thread.run_sync(_end_orphan, self._socket)
             elif self._child is not None:
                 if self._child.returncode is None:
+                    pause = WATCH
                     continue
                 log.error("the engine died (code %s), starting it again", self._child.returncode)
                 for line in self._child.tail.splitlines():
                     log.info("its last lines: %s", line)
                 await anyio.to_thread.run_sync(self._child.stop)  # closes what we had of it
             self._child = None
+            pause = min(2 * pause, MAX_PAUSE)
             try:
                 self._spawn()
             except (EngineFailed, OSError) as error:

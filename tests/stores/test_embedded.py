@@ -18,7 +18,7 @@ import anyio
 import pytest
 from redis.exceptions import RedisError
 
-from gateway import redis
+from gateway import embedded, redis
 from gateway.embedded import Embedded, EngineFailed
 from tests.stores.place import on_file, until
 
@@ -199,6 +199,30 @@ async def test_trouble_to_start_it_again_is_no_end(
         group.cancel_scope.cancel()
     await redis.close(client)
     assert "the engine cannot be started: no more processes" in caplog.messages
+
+
+async def test_an_engine_that_dies_again_and_again_does_not_fill_the_log(
+    engine: Embedded, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(embedded, "WATCH", 0.01)
+    monkeypatch.setattr(embedded, "MAX_PAUSE", 0.08)
+    client = redis.connect(engine.start())
+    spawn = engine._spawn
+
+    def failing() -> None:
+        raise EngineFailed("its file is broken")
+
+    monkeypatch.setattr(engine, "_spawn", failing)
+    async with anyio.create_task_group() as group:
+        group.start_soon(engine.supervise)
+        assert engine.pid is not None
+        os.kill(engine.pid, signal.SIGKILL)
+        await anyio.sleep(0.5)
+        assert 2 <= caplog.messages.count("the engine cannot be started: its file is broken") <= 10
+        monkeypatch.setattr(engine, "_spawn", spawn)
+        await until(lambda: answers(client))
+        group.cancel_scope.cancel()
+    await redis.close(client)
 
 
 def test_a_stale_socket_is_no_hindrance(engine: Embedded, state: Path) -> None:
