@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from steering.stores.guard import Client
+
+log = logging.getLogger("multilane.steering")
 
 #: Seconds after its last sign of life at which an owner is given up.
 LEASE: Final = 15.0
@@ -61,12 +64,19 @@ class Lease:
 
     async def run(self) -> NoReturn:
         """Give signs of life until cancelled, whatever the engine does meanwhile."""
+        away = False
         while True:
             try:
                 await self.refresh()
-            except StoreUnavailable:
+            except StoreUnavailable as error:
+                if not away:
+                    log.warning("the store is away, nothing can be steered: %s", error)
+                away = True
                 await anyio.sleep(min(AGAIN, self._ttl / 3))
             else:
+                if away:
+                    log.info("the store is back")
+                away = False
                 await anyio.sleep(self._ttl / 3)
 
     async def release(self) -> None:

@@ -8,12 +8,13 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 
 from steering.states import State
+from steering.stores import lease
 from steering.stores.base import StoreUnavailable
 from tests.stores.engine import Engine
 from tests.stores.place import RedisPlace, on_file, record, response, until
@@ -206,6 +207,27 @@ async def test_gone_from_the_start(victim: Engine, hurt: RedisPlace) -> None:
     await victim.start()
     await works(store)
     assert hurt.leases["me"].held
+
+
+async def test_the_log_says_once_that_the_store_is_away_and_once_that_it_is_back(
+    victim: Engine, hurt: RedisPlace, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    caplog.set_level("INFO", "multilane")
+    monkeypatch.setattr(lease, "AGAIN", 0.01)
+    await hurt.store()
+    mine = hurt.leases["me"]
+    victim.kill()
+    async with anyio.create_task_group() as group:
+        group.start_soon(mine.run)
+        await anyio.sleep(1.0)
+        [away] = [r for r in caplog.records if r.name == "multilane.steering"]
+        assert away.levelname == "WARNING"
+        assert away.message.startswith("the store is away, nothing can be steered: ")
+        await victim.start()
+        while "the store is back" not in caplog.messages:  # noqa: ASYNC110
+            await anyio.sleep(0.01)
+        group.cancel_scope.cancel()
+    assert len([r for r in caplog.records if r.name == "multilane.steering"]) == 2
 
 
 async def test_callers_that_leave_lose_no_connection(victim: Engine, hurt: RedisPlace) -> None:
