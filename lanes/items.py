@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from lanes.codec import encode
 from lanes.entries import Entry
 from lanes.parts import CALL_KINDS, KINDS, OUTPUT_TEXT, REASONING, SUMMARY, Part, kind_of
-from steering.required import stub
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lanes.parts import Emit, Kind
 
 PREFIXES = {
@@ -171,9 +172,10 @@ class Item:
         """Whether it may stop in the middle: plain text, and reasoning in the clear."""
         return self.type == "message" or (self.type == "reasoning" and not self._sealed)
 
-    def owed(self) -> dict[str, Any] | None:
-        """The stub of the output that a finished call waits for, if only the client can give it."""
-        return None if self.open else stub(self._shown)
+    @property
+    def shown(self) -> Mapping[str, Any]:
+        """The item as the client got it at its end; empty while it is open."""
+        return self._shown
 
     def announced_by(self, added: dict[str, Any], index: int | None) -> bool:
         """Whether this came unannounced, and `added` is the announcement, come late."""

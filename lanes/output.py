@@ -14,6 +14,7 @@ from lanes.items import PREFIXES, Item
 from lanes.parts import BY_DELTA, BY_DONE, CALL_KINDS, OUTPUT_TEXT, kind_of
 from lanes.passing import ITEM_EVENTS, relayed, renamed
 from lanes.roster import Roster, integer
+from steering.required import required_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +56,10 @@ class Output:
         """All items so far, in order."""
         return self._roster.items
 
+    def owed(self) -> list[dict[str, Any]]:
+        """Stubs of the outputs that finished calls wait for and only the client can give."""
+        return required_input(item.shown for item in self.items)
+
     def receive(self, kind: str, event: dict[str, Any]) -> None:
         """Take one event about items: known ones are put in order, others pass with our ids."""
         self.live = None
@@ -70,7 +75,7 @@ class Output:
 
     def can_stop(self) -> bool:
         """Whether this is a safe boundary: no call, tool or encrypted reasoning is torn apart."""
-        if self._held or any(item.owed() for item in self.items):
+        if self._held or self.owed():
             return False
         return self._open is None or (self._profile.cuts_text and self._open.cuttable)
 

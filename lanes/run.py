@@ -176,7 +176,7 @@ class Run:
 
     def required_input(self) -> list[dict[str, Any]]:
         """Stubs of the outputs that the response waits for and only the client can give."""
-        return [owed for item in self._output.items if (owed := item.owed())]
+        return self._output.owed()
 
     def _cut_if_safe(self) -> None:
         if self.state is State.CUTTING and self._output.can_stop():

@@ -42,5 +42,9 @@ def stub(item: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def required_input(output: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The stubs for a whole output, in its order."""
-    return [found for item in output if (found := stub(item)) is not None]
+    """The stubs for a whole output, in its order, but for calls that the output answers itself."""
+    items = list(output)
+    outputs = [item for item in items if str(item.get("type")).endswith("_output")]
+    answered = [item["call_id"] for item in outputs if item.get("call_id")]
+    stubs = [found for item in items if (found := stub(item)) is not None]
+    return [found for found in stubs if found.get("call_id") not in answered]

@@ -179,3 +179,27 @@ async def test_a_hosted_search_is_not_asked_for() -> None:
         exchange = await on.asked("a")
         await answer(exchange, [created(), completed()])
         await on.client.ended("a")
+
+
+async def test_a_call_that_the_backend_answers_itself_is_not_asked_for() -> None:
+    shell, output = (
+        {**CALLS["shell"][0]},
+        {**CALLS["shell"][1], "id": "sho1", "status": "completed"},
+    )
+    shell["environment"] = {"type": "container_reference", "container_id": "cntr_1"}
+    async with steered() as on:
+        parent = await begin(on, "a", item_added({**shell, "status": "in_progress"}))
+        await on.client.until("response.output_item.added", lane="a")
+        steer = await parent.steer("s1")
+        await parent.send(item_done(shell), until="response.output_item.done")
+        await parent.exchange.send(item_added(output, 1), item_done(output, 1))
+        await parent.ended("steered")
+        successor = await parent.follows()
+        assert turns(successor.exchange)[1:] == [
+            ("shell_call", "c1"),
+            ("shell_call_output", "c1"),
+            ("user", "s1"),
+        ]
+        await successor.finish()
+        assert on.client.judge is not None
+        assert on.client.judge.steers.steers[steer].fate == "committed"
