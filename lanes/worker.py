@@ -236,7 +236,8 @@ class Worker:
             if create.body.get("store") is not False:
                 self._shelf.put(run.id, create.parent_id, run.final, carried.entries, output)
         elif run.fault is not None:
-            self._lineage.evict_failed(create.stream_id, create.parent_id)
+            if not create.follows:  # the client never asked for it, and may go on from there
+                self._lineage.evict_failed(create.stream_id, create.parent_id)
             self._refuse(create, carried.bound, run.fault)
 
     def _break(self, create: Create, bound: list[Submission], carried: Carried | None) -> None:
