@@ -90,7 +90,10 @@ class Output:
         self._match(listed)
         self._close_open(status)
         while self._held:
-            held, self._held = sorted(self._held, key=_place), []
+            held, self._held = (
+                sorted(self._held, key=lambda event: integer(event.get("output_index")) or 0),
+                [],
+            )
             for event in held:
                 self.receive(event["type"], event)
             self._close_open(status)
@@ -100,8 +103,6 @@ class Output:
             # What comes after an item shows that it was not the one that was cut.
             item.final = final
             self._close_open(status if final is left[-1] else "completed")
-
-    # Items
 
     def _added(self, event: dict[str, Any]) -> None:
         item, index = _item(event), integer(event.get("output_index"))
@@ -160,8 +161,6 @@ class Output:
             elif item.final is None:
                 item.final = final
         return left
-
-    # Parts
 
     def _part_added(self, event: dict[str, Any]) -> None:
         known = event.get("part")
@@ -299,7 +298,3 @@ def _is_item(value: object) -> bool:
 def _item(event: dict[str, Any]) -> dict[str, Any] | None:
     item = event.get("item")
     return item if isinstance(item, dict) and _is_item(item) else None
-
-
-def _place(event: dict[str, Any]) -> int:
-    return integer(event.get("output_index")) or 0

@@ -195,9 +195,9 @@ def nothing_is_cut(original: Any) -> Any:
     return lambda self: False
 
 
-@BUGS.plant(Item, "owed")
+@BUGS.plant(Output, "owed")
 def finished_calls_do_not_count(original: Any) -> Any:
-    return lambda self: None
+    return lambda self: []
 
 
 @BUGS.plant(Item, "cuttable")
