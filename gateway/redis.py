@@ -121,6 +121,7 @@ def _sentinel(parts: SplitResult, options: dict[str, Any]) -> Redis:
             asking[name] = options.pop(f"sentinel_{name}")
     tls: dict[str, Any] = {"ssl": True} if parts.scheme.startswith("rediss") else {}
     asking |= tls | {name: options[name] for name in TLS if name in options}
+    # The library leaves this one constructor without types.
     manager = Sentinel(_hosts(parts, 26379), sentinel_kwargs=asking)  # type: ignore[no-untyped-call]
     client: Redis = manager.master_for(
         service, max_connections=LIMIT, retry=_once(), **_common(), **tls, **options
