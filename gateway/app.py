@@ -18,8 +18,8 @@ from gateway.connection import Connection
 from gateway.face import Face, error
 from gateway.records import Records
 from gateway.socket import EXTENSION
-from gateway.upstream import dialect
 from gateway.upstream.backend import Backend
+from gateway.upstream.settings import from_flags
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -49,7 +49,7 @@ class Gateway:
         self._engine = engine
         self.draining = False
         self._gate = Gate(settings.api_keys, settings.allow_origin)
-        self._backend = Backend(settings, dialect.find(settings.dialect))
+        self._backend = Backend(from_flags(settings))
         self._records = Records(settings)
         self._connections: set[Connection] = set()
         self._numbers = count(1)

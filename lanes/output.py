@@ -42,7 +42,7 @@ class Output:
         self.live: Part | None = None
         self._id = response_id
         self._emit = emit
-        self._profile = profile
+        self.profile = profile
         self._mint = mint
         self._encrypted = encrypted
         self._roster = Roster()
@@ -77,7 +77,7 @@ class Output:
         """Whether this is a safe boundary: no call, tool or encrypted reasoning is torn apart."""
         if self._held or self.owed():
             return False
-        return self._open is None or (self._profile.cuts_text and self._open.cuttable)
+        return self._open is None or (self.profile.cuts_text and self._open.cuttable)
 
     def finish(self, finals: object, status: str) -> None:
         """The response is over: close what is open and add what only the final `output` holds.
@@ -271,7 +271,7 @@ class Output:
         return self._open is not None and self._open.busy
 
     def _gap(self, index: int | None) -> bool:
-        ordered = self._profile.ordered_indices and not self._ending
+        ordered = self.profile.ordered_indices and not self._ending
         return ordered and index is not None and index > len(self.items)
 
     def _hold(self, event: dict[str, Any], item: dict[str, Any]) -> None:

@@ -16,7 +16,11 @@ Event = tuple[str | None, bytes]
 
 
 class Stream(Protocol):
-    """The body of one upstream answer, on its way."""
+    """The body of one upstream answer, on its way; `profile` tells how far it can be trusted."""
+
+    @property
+    def profile(self) -> Profile:
+        """That of the backend which answers."""
 
     async def relay(self, sink: Callable[[list[Event]], None]) -> None:
         """Call `sink` with the events of each network read, until the body ends or `release`.
@@ -39,11 +43,7 @@ class Stream(Protocol):
 
 
 class Upstream(Protocol):
-    """One backend."""
-
-    @property
-    def profile(self) -> Profile:
-        """How far its streams can be trusted."""
+    """Whatever answers: one backend, or one of several by the model that is asked for."""
 
     async def open(
         self, body: Mapping[str, Any], items: Sequence[bytes], headers: Mapping[str, str]

@@ -42,7 +42,8 @@ class Run:
     """One response in the making.
 
     `request` is the body of the create, `mint` makes an id from its prefix, `clock` tells the time
-    in seconds since the epoch. `fault` holds why a run was refused: it ended before
+    in seconds since the epoch; `profile` holds until `trust` names that of the backend which
+    answers. `fault` holds why a run was refused: it ended before
     `response.created`, so it is reported by an `error` event and not by `response.failed`.
     """
 
@@ -67,13 +68,17 @@ class Run:
         self.began: Callable[[], None] = _nothing
         self._emit = emit
         self._request = request
-        self._profile = profile
+        self.profile = profile
         self._clock = clock
         self._snapshots = Snapshots(response_id, request, int(clock()))
         include = request.get("include")
         asked = isinstance(include, list) and "reasoning.encrypted_content" in include
         encrypted = asked or request.get("store") is False
         self._output = Output(response_id, profile, emit, mint, encrypted=encrypted)
+
+    def trust(self, profile: Profile) -> None:
+        """This backend is the one that answers; to be called before its first event."""
+        self.profile = self._output.profile = profile
 
     def receive(self, name: str | None, data: bytes) -> None:
         """Take one upstream event: its `event:` line, if any, and its data. Ignored once over."""
@@ -157,7 +162,7 @@ class Run:
         Left out: calls that were cut off, reasoning the backend would not take back, and reasoning
         that a cut left dangling (protocol.md 3).
         """
-        plain = self._profile.replays_reasoning
+        plain = self.profile.replays_reasoning
         output = self._output.items
         items = [item for item in output if item.replayable(plain_reasoning=plain)]
         if self.state in (State.INCOMPLETE, State.STEERED) or items[-1:] != output[-1:]:
@@ -254,7 +259,7 @@ class Run:
         if kind == "response.incomplete" or status == "incomplete" or said:
             return Step.STOP, stop_reason(said)
         limit = self._request.get("max_output_tokens")
-        spent = counted["output_tokens"] if counted and self._profile.counts_limit else None
+        spent = counted["output_tokens"] if counted and self.profile.counts_limit else None
         if spent is not None and isinstance(limit, int) and spent >= limit:
             return Step.STOP, "max_output_tokens"
         return Step.COMPLETE, None

@@ -15,6 +15,7 @@ from lanes.errors import ClientFault, Fault, UpstreamFault
 from lanes.events import Stamp
 from lanes.frames import Create
 from lanes.lineage import check_outputs
+from lanes.profile import Profile
 from lanes.run import Run
 from lanes.states import STREAMING, State
 from lanes.stores.base import ChainTooLong
@@ -119,7 +120,7 @@ class Worker:
         run = Run(
             mint("resp"),
             create.body,
-            self._upstream.profile,
+            Profile(),
             partial(self._outbox.put, stamp),
             mint=mint,
             clock=self._clock,
@@ -155,7 +156,7 @@ class Worker:
                 partial(self._send, carried.stamp),
                 partial(self._cut, carried),
                 partial(self._continues, create.stream_id, run.id),
-                unsteerable(create, self._upstream.profile),
+                unsteerable(create, run.profile),
             )
         )
         self._desk.commit(carried.bound, run.id)
@@ -204,6 +205,7 @@ class Worker:
         stream = await self._upstream.open(carried.create.body, items, self._headers)
         carried.stream = stream
         run = carried.run
+        run.trust(stream.profile)
 
         def sink(events: list[Event]) -> None:
             receive = run.receive

@@ -67,4 +67,10 @@ _FORMS = {
     "function_call_output": _output,
 }
 
-DIALECT = Dialect("llamacpp", Profile(counts_limit=True), keeps_nulls=False, replay=replay)
+DIALECT = Dialect(
+    "llamacpp",
+    Profile(counts_limit=True),
+    keeps_nulls=False,
+    replay=replay,
+    marks=("llamacpp", "llama.cpp"),
+)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.logs import Sparing
+from gateway.upstream import dialect
 from gateway.upstream.faults import Answered
 from gateway.upstream.http import HttpClient
 from lanes.errors import UpstreamFault
@@ -14,10 +15,11 @@ from lanes.errors import UpstreamFault
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gateway.settings import Settings
-    from gateway.upstream.dialect import Dialect
+    from gateway.upstream.dialect import Converter
+    from gateway.upstream.settings import UpstreamSettings
     from gateway.upstream.stream import EventStream
     from lanes.ports import Event, Stream
+    from lanes.profile import Profile
 
 #: What the operator may have got wrong when the backend refuses everything.
 HINTS: Final = {
@@ -28,29 +30,36 @@ HINTS: Final = {
 
 
 class Backend:
-    """Implements lanes.ports.Upstream for the one backend that the settings name."""
+    """Implements lanes.ports.Upstream for one backend."""
 
-    def __init__(self, settings: Settings, dialect: Dialect) -> None:
-        if settings.upstream is None:
-            raise ValueError("a backend needs the upstream's base URL")
-        self._dialect = dialect
-        self.profile = replace(
-            dialect.profile,
-            cuts_text=settings.steer_boundary == "text",
-            steerable=settings.steerable,
-        )
+    def __init__(self, settings: UpstreamSettings) -> None:
+        self.name = settings.name
+        self._settings = settings
+        self._dialect = dialect.find(settings.dialect)
         self._client = HttpClient(
-            settings.upstream,
+            settings.url,
             connect_timeout=settings.connect_timeout,
             first_byte_timeout=settings.first_byte_timeout,
             idle_timeout=settings.idle_timeout,
             max_event_bytes=settings.max_event_bytes,
             retries=settings.retries,
         )
-        self._url = f"{settings.upstream}{dialect.path}"
         self._notices = Sparing(logging.getLogger("multilane.upstream"))
-        key = settings.upstream_key
-        self._auth = {} if key is None else dialect.auth(key.get_secret_value())
+
+    @property
+    def _url(self) -> str:
+        return f"{self._settings.url}{self._dialect.path}"
+
+    @property
+    def _profile(self) -> Profile:
+        settings, profile = self._settings, self._dialect.profile
+        cuts_text = profile.cuts_text and settings.steer_boundary == "text"
+        steerable = profile.steerable and settings.steerable
+        return replace(profile, cuts_text=cuts_text, steerable=steerable)
+
+    def _auth(self) -> dict[str, str]:
+        key = self._settings.key
+        return {} if key is None else self._dialect.auth(key.get_secret_value())
 
     async def open(
         self, body: Mapping[str, Any], items: Sequence[bytes], headers: Mapping[str, str]
@@ -58,14 +67,17 @@ class Backend:
         """Send one request and wait for the head of its answer. Raises UpstreamFault."""
         request = self._dialect.request(body, items)
         try:
-            stream = await self._client.post(self._dialect.path, request, {**headers, **self._auth})
+            stream = await self._client.post(
+                self._dialect.path, request, {**headers, **self._auth()}
+            )
         except UpstreamFault as fault:
             self._notice(fault)
             if fault.status == 404 and fault.code == "not_found" and fault.param is None:
                 # The backend names nothing that it did not find: it may be the place itself.
                 fault.message += f" (POST {self._url})"
             raise
-        return _Watched(stream, self._notice_cut)
+        made = self._dialect.converter
+        return _Watched(stream, self._profile, self._notice_cut, None if made is None else made())
 
     async def aclose(self) -> None:
         """Close all connections to the backend."""
@@ -87,18 +99,31 @@ class Backend:
 
 
 class _Watched:
-    """A stream whose breaking off is noticed."""
+    """A stream whose breaking off is noticed, and which speaks as the Responses API does."""
 
-    def __init__(self, stream: EventStream, notice: Callable[[UpstreamFault], None]) -> None:
+    def __init__(
+        self,
+        stream: EventStream,
+        profile: Profile,
+        notice: Callable[[UpstreamFault], None],
+        converter: Converter | None,
+    ) -> None:
+        self.profile = profile
         self._stream = stream
         self._notice = notice
+        self._converter = converter
         self.pause, self.resume = stream.pause, stream.resume
         self.release, self.close = stream.release, stream.close
 
     async def relay(self, sink: Callable[[list[Event]], None]) -> None:
         """Relay it (see EventStream)."""
         try:
-            await self._stream.relay(sink)
+            if self._converter is None:
+                await self._stream.relay(sink)
+            else:
+                feed = self._converter.feed
+                await self._stream.relay(lambda events: sink(feed(events)))
+                sink(self._converter.finish())
         except UpstreamFault as fault:
             self._notice(fault)
             raise

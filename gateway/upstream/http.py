@@ -1,14 +1,15 @@
-"""The HTTP client of one backend: streaming POST, tried again while nothing was relayed."""
+"""The HTTP client of one backend: streams, retried while nothing was relayed, and small asks."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gateway.upstream import request
-from gateway.upstream.faults import Transient, refusal
+from gateway.upstream.faults import Transient, refusal, unreachable
 from gateway.upstream.pool import Pool
 from gateway.upstream.reply import Reply
 from gateway.upstream.route import route
@@ -25,6 +26,16 @@ _FIRST_BACKOFF = 0.1
 _MAX_PAUSE = 3.0
 _MAX_ERROR_BYTES = 64 * 1024
 _ERROR_SECONDS = 5.0
+_MAX_ANSWER_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer; `headers` have lower-case names."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
 
 
 class HttpClient:
@@ -79,6 +90,33 @@ class HttpClient:
             backoff *= 2
         return await self._attempt(message)
 
+    async def fetch(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes = b"",
+        *,
+        timeout: float = 10.0,
+    ) -> Answer:
+        """Send one small request and read its whole answer, whatever its status is.
+
+        Never tried again. Raises UpstreamFault when the backend cannot be reached, breaks off, or
+        is not done within `timeout` seconds; a body is cut off after 4 MiB.
+        """
+        message = [request.head(self._route, path, headers, len(body), method), body]
+        try:
+            async with asyncio.timeout(timeout):
+                try:
+                    reply = await self._exchange(message)
+                except Stale:
+                    reply = await self._exchange(message, fresh=True)
+                got = await _read(reply, _MAX_ANSWER_BYTES)
+        except TimeoutError:
+            text = f"The backend did not answer within {timeout:g} seconds."
+            raise unreachable(text, status=504) from None
+        return Answer(reply.status, reply.headers, got)
+
     async def aclose(self) -> None:
         """Close all connections; streams still relayed end with an UpstreamFault."""
         await self.pool.aclose()
@@ -108,20 +146,27 @@ class HttpClient:
 async def _refusal(reply: Reply) -> UpstreamFault:
     """Read what the backend has to say, within bounds; what came of it has to do."""
     body = bytearray()
+    with suppress(TimeoutError, UpstreamFault):
+        async with asyncio.timeout(_ERROR_SECONDS):
+            await _read(reply, _MAX_ERROR_BYTES, body)
+    return refusal(reply.status, reply.headers, bytes(body))
+
+
+async def _read(reply: Reply, limit: int, into: bytearray | None = None) -> bytes:
+    """Read a body, `limit` bytes of it at most; `into` keeps what came when reading it failed."""
+    body = bytearray() if into is None else into
 
     def take(data: bytes) -> None:
-        body.extend(data)
-        if len(body) > _MAX_ERROR_BYTES:
+        body.extend(data[: limit - len(body)])
+        if len(body) >= limit:
             reply.close()
 
     try:
-        with suppress(TimeoutError, UpstreamFault):
-            async with asyncio.timeout(_ERROR_SECONDS):
-                reply.start(take)
-                await reply.end()
+        reply.start(take)
+        await reply.end()
     finally:
         reply.close()
-    return refusal(reply.status, reply.headers, bytes(body[:_MAX_ERROR_BYTES]))
+    return bytes(body)
 
 
 def _is_stream(headers: Mapping[str, str]) -> bool:

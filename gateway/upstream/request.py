@@ -1,4 +1,4 @@
-"""The head of a POST. Pure."""
+"""The head of a request. Pure."""
 
 from __future__ import annotations
 
@@ -38,8 +38,10 @@ _DEFAULTS = {
 }
 
 
-def head(route: Route, path: str, headers: Mapping[str, str], length: int) -> bytes:
-    """Return the head of a POST of `length` bytes.
+def head(
+    route: Route, path: str, headers: Mapping[str, str], length: int, method: str = "POST"
+) -> bytes:
+    """Return the head of a request with a body of `length` bytes.
 
     `headers` win over our defaults and lose against what frames the message. Raises ValueError
     when one of them (its name is told, its value is not) or the path cannot go on the wire.
@@ -57,7 +59,7 @@ def head(route: Route, path: str, headers: Mapping[str, str], length: int) -> by
     if route.proxy is not None and route.proxy.authorization and not route.tunnelled:
         fields["proxy-authorization"] = route.proxy.authorization
     lines = [
-        f"POST {route.target(path)} HTTP/1.1",
+        f"{method} {route.target(path)} HTTP/1.1",
         f"host: {route.host_header}",
         "accept-encoding: identity",
         *(f"{name}: {value}" for name, value in fields.items()),

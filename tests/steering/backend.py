@@ -49,7 +49,7 @@ class Body:
     answered: asyncio.Future[None]
     over: asyncio.Future[None]
     texts: list[str]
-    cuts_text: bool
+    profile: Profile
     open: str | None = None
     text: str = ""
     called: bool = False
@@ -66,7 +66,7 @@ class Body:
     @property
     def safe(self) -> bool:
         """Whether the response may stop here (protocol.md 5)."""
-        plain = self.open is None or (self.cuts_text and self.open in ("message", "reason"))
+        plain = self.open is None or (self.profile.cuts_text and self.open in ("message", "reason"))
         return plain and not self.called
 
     # What the play does
@@ -187,7 +187,7 @@ class Backend:
         assert len(self.live) < self._max_active, "too many at a time"
         assert lane not in [one.lane for one in self.live], "two runs on one lane"
         futures = self._loop.create_future(), self._loop.create_future()
-        made = Body(lane, read, *futures, texts_of(read), self.profile.cuts_text)
+        made = Body(lane, read, *futures, texts_of(read), self.profile)
         self.bodies.append(made)
         try:
             await made.answered

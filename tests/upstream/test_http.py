@@ -198,3 +198,24 @@ async def test_idle_connections_are_dropped(server: Server) -> None:
     await soon(second.relay(Sink()))
     assert await two.gone()
     await client.aclose()
+
+
+async def test_a_small_ask(server: Server, client: HttpClient) -> None:
+    """The whole answer, whatever its status; the connection is kept for the next."""
+    answers = answer(200, b'{"data": []}', server="x"), answer(404, b"no")
+    serving = asyncio.create_task(server.serve(*answers))
+    found = await asyncio.wait_for(client.fetch("GET", "/models", {"a": "b"}), 5)
+    assert (found.status, found.body, found.headers["server"]) == (200, b'{"data": []}', "x")
+    missing = await asyncio.wait_for(client.fetch("POST", "/probe", {}, b"{}"), 5)
+    assert (missing.status, missing.body) == (404, b"no")
+    got, posted = await serving
+    assert (got.line, got.headers["a"]) == ("GET /v1/models HTTP/1.1", "b")
+    assert (posted.line, posted.body) == ("POST /v1/probe HTTP/1.1", b"{}")
+
+
+async def test_a_small_ask_takes_no_longer_than_it_may(server: Server, client: HttpClient) -> None:
+    asking = asyncio.create_task(client.fetch("GET", "/models", {}, timeout=0.05))
+    await server.accept()
+    with pytest.raises(UpstreamFault, match=r"0\.05 seconds") as caught:
+        await asyncio.wait_for(asking, 5)
+    assert caught.value.status == 504
