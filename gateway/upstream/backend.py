@@ -77,7 +77,8 @@ class Backend:
                 fault.message += f" (POST {self._url})"
             raise
         made = self._dialect.converter
-        return _Watched(stream, self._profile, self._notice_cut, None if made is None else made())
+        converter = None if made is None else made(body)
+        return _Watched(stream, self._profile, self._notice_cut, converter)
 
     async def aclose(self) -> None:
         """Close all connections to the backend."""
@@ -126,4 +127,6 @@ class _Watched:
                 sink(self._converter.finish())
         except UpstreamFault as fault:
             self._notice(fault)
+            if self._converter is not None:
+                sink(self._converter.finish())  # what broke may have lacked nothing but its end
             raise

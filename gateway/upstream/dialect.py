@@ -38,7 +38,8 @@ class Dialect:
     request's keys that it takes, None for any; `keeps_nulls`: a null the client sent is sent on,
     else it is left out. `replay` brings an item of the input into the form that the backend takes,
     None leaves the item out; without it items go as they are. `shape` has the last word on the
-    request, `converter` makes what reads a body that is no stream of Responses events.
+    request, `converter` makes what reads a body that is no stream of Responses events; it is given
+    the client's body, for an answer may need the question to be understood.
 
     `hosts` are the names (or their ends, from a dot on) under which it is run as a service, `marks`
     what its list of models or its `server` header calls it: how `auto` knows it.
@@ -53,7 +54,7 @@ class Dialect:
     keeps_nulls: bool = True
     replay: Callable[[dict[str, Any]], dict[str, Any] | None] | None = None
     shape: Callable[[dict[str, Any]], dict[str, Any]] | None = None
-    converter: Callable[[], Converter] | None = None
+    converter: Callable[[Mapping[str, Any]], Converter] | None = None
     hosts: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
 

@@ -1,0 +1,17 @@
+"""Any backend of Chat Completions: asked and read in its own terms (D22)."""
+
+from __future__ import annotations
+
+from gateway.upstream.chat.request import shape
+from gateway.upstream.chat.stream import converter
+from gateway.upstream.dialect import Dialect
+from lanes.profile import Profile
+
+DIALECT = Dialect(
+    "chat",
+    Profile(replays_reasoning=False),
+    path="/chat/completions",
+    keeps_nulls=False,
+    shape=shape,
+    converter=converter,
+)

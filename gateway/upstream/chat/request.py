@@ -1,0 +1,89 @@
+"""A whole request of the Responses API -> the body of `POST /chat/completions`. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw
+
+from gateway.upstream.chat.content import present
+from gateway.upstream.chat.losses import left_out
+from gateway.upstream.chat.messages import messages
+from gateway.upstream.chat.tools import tool_keys
+from lanes.codec import decode
+from lanes.entries import input_items
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Said in another way in Chat.
+_MAPPED = frozenset(
+    {"input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "reasoning", "text"}
+    | {"max_output_tokens", "top_logprobs", "stream", "stream_options"}
+)
+#: Of no meaning in Chat, or meaning something else there.
+_UNKNOWN = frozenset(
+    {"include", "truncation", "previous_response_id", "store", "background", "background_options"}
+    | {"max_tool_calls", "context_management", "access_programs"}
+)
+#: Left out as well, but not without a word: they hold some of what the model was to see.
+_MISSED = frozenset({"prompt", "conversation"})
+
+
+def shape(whole: dict[str, Any]) -> dict[str, Any]:
+    """Say a request of the Responses API in Chat's terms. Keys of a vendor's own pass."""
+    for key in sorted(_MISSED & whole.keys()):
+        left_out("key", key)
+    own = _MAPPED | _UNKNOWN | _MISSED
+    return {
+        **{key: value for key, value in whole.items() if key not in own},
+        "messages": messages(whole.get("instructions"), _items(whole.get("input"))),
+        **tool_keys(whole),
+        **_text(whole.get("text")),
+        **_reasoning(whole.get("reasoning")),
+        **_limit(whole),
+        **_logprobs(whole),
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+
+
+def _items(given: Any) -> list[dict[str, Any]]:
+    if not isinstance(given, list):
+        return input_items(given)
+    return [decode(bytes(item)) if isinstance(item, Raw) else item for item in given]
+
+
+def _text(text: object) -> dict[str, Any]:
+    """`text` is the default form: servers that know no `response_format` are not asked for it."""
+    if not isinstance(text, dict):
+        return {}
+    said = present(text, "verbosity")
+    form = text.get("format")
+    if isinstance(form, dict) and form.get("type") == "json_schema":
+        schema = present(form, "name", "description", "schema", "strict")
+        said["response_format"] = {"type": "json_schema", "json_schema": schema}
+    elif isinstance(form, dict) and form.get("type") not in (None, "text"):
+        said["response_format"] = present(form)
+    return said
+
+
+def _reasoning(reasoning: object) -> dict[str, Any]:
+    effort = reasoning.get("effort") if isinstance(reasoning, dict) else None
+    return {} if effort is None else {"reasoning_effort": effort}
+
+
+def _limit(whole: Mapping[str, Any]) -> dict[str, Any]:
+    """`max_tokens` is what every server knows (D22); a client may say the newer name itself."""
+    limit = whole.get("max_output_tokens")
+    if limit is None or whole.get("max_completion_tokens") is not None:
+        return {}
+    return {"max_tokens": limit}
+
+
+def _logprobs(whole: Mapping[str, Any]) -> dict[str, Any]:
+    count, include = whole.get("top_logprobs"), whole.get("include")
+    asked = isinstance(include, list) and "message.output_text.logprobs" in include
+    if not (asked or count):
+        return {}
+    return {"logprobs": True, **({"top_logprobs": count} if count else {})}

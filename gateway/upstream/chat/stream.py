@@ -1,0 +1,267 @@
+"""MACHINE: the chunks of one Chat Completions stream -> events of the Responses API. Pure.
+
+It says no more than the run needs to make the strict stream of it (protocol.md 4): which item each
+text belongs to, where a call ends, how the answer ended. Opening, closing, numbers and ids are the
+run's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gateway.upstream.chat.calls import Calls
+from gateway.upstream.chat.chunks import citations, read, reasoning_of, text_of
+from gateway.upstream.chat.ends import error_event, is_cut, is_fault, terminal, told_error
+from gateway.upstream.chat.losses import NOTICES
+from gateway.upstream.chat.tools import custom_names
+from lanes.codec import check_depth, encode
+from lanes.response import usage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gateway.upstream.chat.chunks import Chunk, Delta
+    from lanes.ports import Event
+
+_DONE = b"[DONE]"
+_TEXT, _REFUSAL, _REASONING = "output_text", "refusal", "reasoning_text"
+#: The item that each kind of text is part of.
+_ITEMS = {_TEXT: "message", _REFUSAL: "message", _REASONING: "reasoning"}
+_BARE: dict[str, dict[str, Any]] = {
+    "message": {"type": "message", "role": "assistant"},
+    "reasoning": {"type": "reasoning", "summary": []},
+}
+
+
+def converter(body: Mapping[str, Any]) -> Converter:
+    """What reads the answer to a create with this body: its tools tell which calls are custom."""
+    return Converter(custom_names(body))
+
+
+class Converter:
+    """Implements gateway.upstream.dialect.Converter for one answer."""
+
+    def __init__(self, custom: frozenset[str] = frozenset()) -> None:
+        self._out: list[Event] = []
+        self._named = 0
+        self._calls = Calls(custom, self._send, self._put, self._name_call)
+        self._live = ""  # the kind of item whose text is flowing
+        self._item_id = ""
+        self._heads: dict[str, bytes] = {}  # of its deltas, by the kind of text
+        self._head: bytes | None = None  # that of the text which flows
+        self._told: set[str] = set()  # the kinds of text that were streamed
+        self._begun = self._shown = self._ended = False
+        self._finish: object = None
+        self._usage: object = None
+        self._tier: str | None = None
+
+    def feed(self, events: list[Event]) -> list[Event]:
+        """Convert the chunks of one read."""
+        for name, data in events:
+            chunk = read(data)
+            head = self._head
+            if head is not None and chunk is not None and (text := self._more(chunk)) is not None:
+                # Nearly every chunk ends here: the same text goes on, and it is all there is.
+                self._out.append((None, head + encode(text) + b"}"))
+                if chunk.usage:
+                    self._note(chunk, chunk.usage)
+            elif not self._ended:
+                self._other(name, data, chunk)
+        made, self._out = self._out, []
+        return made
+
+    def finish(self) -> list[Event]:
+        """The body has ended: without `[DONE]`, so only a finish_reason shows that it was whole."""
+        if self._finish is not None and not self._ended:
+            self._end()
+        made, self._out = self._out, []
+        return made
+
+    def _more(self, chunk: Chunk) -> str | None:
+        """The text of a chunk that holds more of what is flowing and nothing else, else None."""
+        choices = chunk.choices
+        if choices is None or len(choices) != 1 or chunk.error:
+            return None
+        choice = choices[0]
+        if choice is None or choice.finish_reason or choice.index or choice.logprobs:
+            return None
+        delta = choice.delta
+        if delta is None or choice.error or choice.usage:
+            return None
+        if delta.tool_calls or delta.refusal or delta.annotations or delta.function_call:
+            return None
+        text, other = delta.content, delta.reasoning_content or delta.reasoning
+        if self._live == "reasoning":
+            text, other = other, text
+        else:
+            other = other or delta.reasoning_details
+        return text if type(text) is str and text and not other else None
+
+    # What is more than text
+
+    def _other(self, name: str | None, data: bytes, chunk: Chunk | None) -> None:
+        """Take any other chunk, an error, the end, or noise."""
+        if data.strip() == _DONE:
+            self._done()
+            return
+        try:
+            check_depth(chunk, data)
+            plain = chunk is not None and chunk.choices and not chunk.error and name != "error"
+            error = None if plain else told_error(name, data)
+        except ValueError:
+            chunk = error = None
+        if error is not None:
+            self._last(encode(error))
+        elif chunk is None:
+            self._put(data)  # the run says what is wrong with it
+        elif chunk.choices:
+            self._chunk(chunk)
+        else:
+            self._note(chunk, chunk.usage)
+
+    def _done(self) -> None:
+        """`[DONE]`: an answer is whole then, also if nobody said why it ended."""
+        if self._finish is None and not (self._shown and self._calls.whole):
+            self._last(_DONE)  # to the run that is an end that came too early
+            return
+        if self._finish is None:
+            NOTICES.warning("finish", "an answer ended by [DONE] without a finish_reason")
+        self._end()
+
+    def _chunk(self, chunk: Chunk) -> None:
+        choice = next((one for one in chunk.choices or () if one and one.index in (0, None)), None)
+        if choice is None:
+            return
+        if choice.error or is_fault(choice.finish_reason):
+            told = f"The backend ended its answer: {choice.finish_reason}."
+            self._last(encode(error_event(choice.error or told)))
+            return
+        self._begin(chunk)
+        if choice.delta is not None:
+            self._add(choice.delta, choice.logprobs)
+        if choice.message is not None and (choice.delta is None or not self._shown):
+            self._message(choice.message, whole=bool(choice.finish_reason))
+        if choice.finish_reason and self._finish is None:
+            self._finish = choice.finish_reason
+            self._head = None
+            self._calls.finish(cut=is_cut(choice.finish_reason))
+        self._note(chunk, chunk.usage or choice.usage)
+
+    def _note(self, chunk: Chunk, told: object) -> None:
+        """Keep what the terminal tells; it waits for the usage once there was a finish_reason."""
+        if isinstance(chunk.service_tier, str):
+            self._tier = chunk.service_tier
+        if told and isinstance(told, dict):
+            self._usage = told
+            if self._finish is not None:
+                self._end()
+
+    def _begin(self, chunk: Chunk) -> None:
+        if self._begun:
+            return
+        self._begun = True
+        told: dict[str, Any] = {}
+        if isinstance(chunk.model, str) and chunk.model:
+            told["model"] = chunk.model
+        if type(chunk.created) is int and chunk.created > 0:
+            told["created_at"] = chunk.created
+        for key in ("service_tier", "system_fingerprint"):
+            value = getattr(chunk, key)
+            if isinstance(value, str):
+                told[key] = value
+        self._send({"type": "response.created", "response": told})
+
+    def _end(self) -> None:
+        self._calls.finish(cut=is_cut(self._finish))
+        told: dict[str, Any] = {"usage": usage(self._usage)}
+        if self._tier is not None:
+            told["service_tier"] = self._tier
+        self._last(encode(terminal(self._finish, told)))
+
+    def _last(self, data: bytes) -> None:
+        """Send the event after which there is none."""
+        self._ended, self._head = True, None
+        self._put(data)
+
+    # What an answer is made of
+
+    def _add(self, delta: Delta, logprobs: object) -> None:
+        """Take all that a delta holds; a reasoning comes before what was thought out."""
+        if reasoning := reasoning_of(delta):
+            self._flow(_REASONING, reasoning)
+        if text := text_of(delta):
+            told = logprobs.get("content") if isinstance(logprobs, dict) else None
+            self._flow(_TEXT, text, told)
+        if delta.refusal and isinstance(delta.refusal, str):
+            self._flow(_REFUSAL, delta.refusal)
+        for annotation in citations(delta):
+            if self._live == "message":
+                kind = "response.output_text.annotation.added"
+                told = {"type": kind, "item_id": self._item_id, "annotation": annotation}
+                self._send(told)
+        entries = delta.tool_calls if isinstance(delta.tool_calls, list) else []
+        if isinstance(delta.function_call, dict):  # what came before tools, one call at most
+            entries = [*entries, {"index": -1, "function": delta.function_call}]
+        for entry in entries:
+            self._calls.add(entry)
+
+    def _message(self, message: Delta, *, whole: bool) -> None:
+        """Take a `message` in the place of a delta: at the end it repeats what was streamed."""
+        if not whole:
+            self._add(message, None)
+            return
+        texts = (reasoning_of(message), text_of(message), message.refusal)
+        for kind, text in zip((_REASONING, _TEXT, _REFUSAL), texts, strict=True):
+            if not isinstance(text, str) or not text:
+                continue
+            if kind in self._told and self._live != _ITEMS[kind]:
+                continue
+            self._open(_ITEMS[kind])
+            key = "refusal" if kind is _REFUSAL else "text"
+            self._send({"type": f"response.{kind}.done", "item_id": self._item_id, key: text})
+        if isinstance(message.tool_calls, list):
+            self._calls.add_whole(message.tool_calls)
+
+    def _flow(self, kind: str, text: str, logprobs: object = None) -> None:
+        """Send a piece of text."""
+        self._open(_ITEMS[kind])
+        head = self._heads.get(kind)
+        if head is None:
+            event = {"type": f"response.{kind}.delta", "item_id": self._item_id}
+            head = self._heads[kind] = encode(event)[:-1] + b',"delta":'
+            self._told.add(kind)
+        if kind is not _REFUSAL:
+            self._head = head
+        tail = b',"logprobs":' + encode(logprobs) + b"}" if logprobs else b"}"
+        self._put(head + encode(text) + tail)
+
+    def _open(self, kind: str) -> None:
+        """Let the item of that kind be the one whose text is flowing."""
+        if self._live == kind:
+            return
+        self._close()
+        self._calls.pause()
+        self._live, self._item_id = kind, self._name_item()
+        self._send(
+            {"type": "response.output_item.added", "item": {**_BARE[kind], "id": self._item_id}}
+        )
+
+    def _close(self) -> None:
+        """What comes next is of another item."""
+        self._live, self._head = "", None
+        self._heads.clear()
+
+    def _name_call(self) -> str:
+        self._close()
+        return self._name_item()
+
+    def _name_item(self) -> str:
+        self._named += 1
+        self._shown = True
+        return f"item_{self._named}"
+
+    def _send(self, event: dict[str, Any]) -> None:
+        self._put(encode(event))
+
+    def _put(self, data: bytes) -> None:
+        self._out.append((None, data))

@@ -1,0 +1,101 @@
+"""The tools of a request and the choice among them in the form of Chat Completions. Pure.
+
+A custom tool is a function with one argument, `input`: few servers know Chat's own custom tools.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gateway.upstream.chat.content import present
+from gateway.upstream.chat.losses import left_out
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Tool = dict[str, Any]
+
+
+def custom_names(body: Mapping[str, Any]) -> frozenset[str]:
+    """The custom tools of a request, by name; a function of the same name is meant by it."""
+    tools = _objects(body.get("tools"))
+    names = {kind: {_name(tool) for tool in tools if tool.get("type") == kind} for kind in _FORMS}
+    return frozenset(name for name in names["custom"] - names["function"] if name is not None)
+
+
+def tool_keys(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What the request says about tools. Without any the rest of it must not be said either."""
+    choice, allowed = _choice(body.get("tool_choice"))
+    tools = []
+    for tool in _objects(body.get("tools")):
+        form = _FORMS.get(str(tool.get("type")))
+        if form is None:
+            left_out("tool", tool.get("type"))
+        elif allowed is None or _name(tool) in allowed:
+            tools.append(form(tool))
+    if not tools:
+        if choice not in (None, "auto", "none"):
+            left_out("choice without tools,", choice)
+        return {}
+    said = {"tool_choice": choice, "parallel_tool_calls": body.get("parallel_tool_calls")}
+    return {"tools": tools, **present(said)}
+
+
+def _choice(choice: object) -> tuple[object, set[Any] | None]:
+    """The choice in Chat's form, and the names of the tools that it allows, None for all.
+
+    Chat's own `allowed_tools` is known to few servers; fewer tools mean the same to all.
+    """
+    if not isinstance(choice, dict):
+        return choice, None
+    kind = choice.get("type")
+    if kind == "allowed_tools":
+        names = {_name(tool) for tool in _objects(choice.get("tools"))}
+        return choice.get("mode") or "auto", names
+    name = _name(choice)
+    if kind in _FORMS and name is not None:
+        return {"type": "function", "function": {"name": name}}, None
+    left_out("tool choice", kind)
+    return None, None
+
+
+def _function(tool: Tool) -> Tool:
+    function = present(_inner(tool), "name", "description", "parameters", "strict")
+    function.setdefault("parameters", {"type": "object", "properties": {}})
+    return {"type": "function", "function": function}
+
+
+def _custom(tool: Tool) -> Tool:
+    inner = _inner(tool)
+    grammar = inner.get("format")
+    text: Tool = {"type": "string"}
+    if isinstance(grammar, dict) and grammar.get("definition"):
+        # No server would hold the model to it, so at least the model is told.
+        syntax = grammar.get("syntax") or "following"
+        text["description"] = f"Must match this {syntax} grammar:\n{grammar['definition']}"
+    parameters = {
+        "type": "object",
+        "properties": {"input": text},
+        "required": ["input"],
+        "additionalProperties": False,
+    }
+    function = {**present(inner, "name", "description"), "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
+_FORMS = {"function": _function, "custom": _custom}
+
+
+def _inner(tool: Tool) -> Tool:
+    """What says which tool it is; a client may have put it as Chat has it."""
+    inner = tool.get(str(tool.get("type")))
+    return inner if isinstance(inner, dict) else tool
+
+
+def _name(tool: Tool) -> str | None:
+    name = _inner(tool).get("name")
+    return name if isinstance(name, str) else None
+
+
+def _objects(value: object) -> list[Tool]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
