@@ -61,7 +61,7 @@ def start(port: int) -> Any:
     return xllamacpp.Server(params)
 
 
-def _healthy(port: int, patience: float = 60) -> None:
+def healthy(port: int, patience: float = 60) -> None:
     """Wait until /health says yes; until then the model is still loading."""
     end = time.monotonic() + patience
     while True:
@@ -88,7 +88,7 @@ def main() -> None:
     except RuntimeError as refused:
         sys.exit(f"llama.cpp: {refused}")
     address: str = server.listening_address
-    _healthy(int(address.rsplit(":", 1)[1]))
+    healthy(int(address.rsplit(":", 1)[1]))
     sys.stdout.write(f"ready {address}/v1\n")
     sys.stdout.flush()
     threading.Event().wait()

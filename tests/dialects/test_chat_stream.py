@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from lanes.codec import encode
 from tests import tapes
 from tests.dialects.chatting import (
     HEAD,
@@ -20,14 +18,10 @@ from tests.dialects.chatting import (
     hear,
     outcome,
     played,
-    said,
     text,
     whole,
 )
 from tests.dialects.reading import check, chunks
-
-if TYPE_CHECKING:
-    from tests.machines.drive import Played
 
 TAPES = {
     "chat_text_tool.sse": [
@@ -37,6 +31,7 @@ TAPES = {
         'function_call  lookup {"q":"lane"}',
     ],
     "chat_llamacpp.sse": ["incomplete", "message I'm so glad"],
+    "chat_llamacpp_tool.sse": ["completed", 'function_call  get_weather {"city": "Paris"}'],
 }
 
 
@@ -277,298 +272,3 @@ def test_json_is_repaired() -> None:
     odd = b'data: {"choices":[{"delta":{"content":"\\ud800"},"logprobs":{"content":NaN}}]}\n\n'
     assert outcome(whole(*text("a"), chunk(content="b"))) == ["completed", "message ab"]
     assert outcome(played(*text("a"), odd, chunk("stop"))) == ["completed", "message a\ufffd"]
-
-
-# Texts
-
-
-REASONING: list[dict[str, Any]] = [
-    {"reasoning_content": "hm"},
-    {"reasoning": "hm"},
-    {"reasoning_content": "hm", "reasoning": "hm"},
-    {"reasoning": {"content": "hm"}},
-    {"reasoning": {"text": "hm"}},
-    {"reasoning": "hm", "reasoning_details": [{"type": "reasoning.text", "text": "hm"}]},
-    {"reasoning_details": [{"type": "reasoning.text", "text": "hm", "format": None}]},
-    {"reasoning_details": [{"type": "reasoning.summary", "summary": "hm"}]},
-    {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]},
-    {"content": None, "reasoning_content": "hm", "tool_calls": []},
-]
-
-
-@pytest.mark.parametrize("delta", REASONING)
-def test_reasoning(delta: dict[str, Any]) -> None:
-    heard = whole(chunk(**delta), chunk(**delta), *text("a", "b"))
-    check(heard)
-    assert outcome(heard) == ["completed", "reasoning hmhm", "message ab"]
-
-
-def test_reasoning_comes_before_the_text_of_its_chunk_and_again_after_it() -> None:
-    heard = whole(
-        chunk(reasoning_content="x", content="a"), chunk(reasoning_content="y"), *text("b", "c")
-    )
-    assert outcome(heard)[1:] == ["reasoning x", "message a", "reasoning y", "message bc"]
-
-
-def test_encrypted_reasoning_details_are_no_text() -> None:
-    told = chunk(reasoning_details=[{"type": "reasoning.encrypted", "data": "gAAA"}])
-    assert outcome(whole(told, *text("a"))) == ["completed", "message a"]
-
-
-def test_a_content_of_parts() -> None:
-    parts = [{"type": "text", "text": "a"}, {"type": "reference", "reference_ids": [1]}, None]
-    assert outcome(whole(chunk(content=parts), *text("b"))) == ["completed", "message ab"]
-
-
-def test_a_refusal_is_a_part_of_its_own() -> None:
-    heard = whole(*text("a"), chunk(refusal="no"), chunk(refusal=", never"), *text("b"))
-    check(heard)
-    (item,) = heard.output
-    assert [part.get("text", part.get("refusal")) for part in item["content"]] == [
-        "a",
-        "no, never",
-        "b",
-    ]
-    assert heard.texts("refusal") == "no, never"
-
-
-def test_logprobs_go_with_their_delta() -> None:
-    told = {"token": "a", "logprob": -0.1, "bytes": [97], "top_logprobs": []}
-    first, second = text("a", "b")
-    first["choices"][0]["logprobs"] = {"content": [told], "refusal": None}
-    heard = whole(first, second)
-    check(heard)
-    assert [event["logprobs"] for event in heard.of("output_text.delta")] == [[told], []]
-    assert heard.output[0]["content"][0]["logprobs"] == [told]
-
-
-def test_citations() -> None:
-    cited = {"url": "https://x", "title": "X", "start_index": 0, "end_index": 1, "content": "…"}
-    told = [
-        {"type": "url_citation", "url_citation": cited},
-        {"type": "url_citation", "url_citation": {"url": "https://y"}},
-        {"type": "file_citation"},
-    ]
-    heard = whole(*text("a"), chunk(annotations=told))
-    check(heard)
-    first, second = heard.output[0]["content"][0]["annotations"]
-    wanted = {key: value for key, value in cited.items() if key != "content"}
-    assert first == {"type": "url_citation", **wanted}
-    assert second["url"] == "https://y"
-
-
-def test_the_service_tier_is_the_last_word() -> None:
-    first, *others = text("a", "b")
-    last = {**chunk("stop"), "service_tier": "flex"}
-    heard = played({**first, "service_tier": "auto"}, *others, last, counted(), service_tier="auto")
-    assert heard.terminal["service_tier"] == "flex"
-
-
-def _message(finish: Any, **message: Any) -> Chunk:
-    return {**HEAD, "choices": [{"index": 0, "message": message, "finish_reason": finish}]}
-
-
-CALLED = [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
-MESSAGES: list[tuple[list[Chunk], list[str]]] = [
-    ([_message("stop", content="ab")], ["message ab"]),
-    ([*text("a"), _message("stop", content="ab")], ["message ab"]),
-    ([*text("ab"), _message("stop", content="ab")], ["message ab"]),
-    ([*text(" ab"), _message("stop", content="ab")], ["message  ab"]),
-    ([_message(None, content="a"), _message(None, content="b"), chunk("stop")], ["message ab"]),
-    ([_message("stop", reasoning_content="r", refusal="no")], ["reasoning r", "message no"]),
-    (
-        [_message("tool_calls", content=None, tool_calls=CALLED)],
-        ["function_call  f {}"],
-    ),
-    (
-        [*text("a"), call(0, "f", "{}", "c1"), _message("stop", content="a", tool_calls=CALLED)],
-        ["message a", "function_call  f {}"],
-    ),
-    (
-        [_message("stop", tool_calls=[{"function": {"name": name}} for name in "fg"])],
-        ["function_call  f {}", "function_call  g {}"],
-    ),
-]
-
-
-@pytest.mark.parametrize(("told", "wanted"), MESSAGES)
-def test_a_message_in_the_place_of_a_delta(told: list[Chunk], wanted: list[str]) -> None:
-    heard = played(*told, counted())
-    check(heard)
-    assert outcome(heard) == ["completed", *wanted]
-
-
-def test_a_message_beside_the_deltas_is_not_heard_twice() -> None:
-    both = [
-        {**HEAD, "choices": [{"delta": {"content": piece}, "message": {"content": sofar}}]}
-        for piece, sofar in (("a", "a"), ("b", "ab"))
-    ]
-    last = _message("stop", content="ab")
-    last["choices"][0]["delta"] = {}
-    assert outcome(played(*both, last)) == ["completed", "message ab"]
-    assert outcome(played(last)) == ["completed", "message ab"]
-
-
-# Calls
-
-
-F, G = 'function_call  f {"a":1}', 'function_call  g {"b":2}'
-CALLS: list[tuple[str, list[Chunk], list[str]]] = [
-    ("pieces", [call(0, "f", "", "c1"), call(0, None, '{"a"'), call(0, None, ":1}")], [F]),
-    ("no index", [call(None, "f", "", "c1"), call(None, None, '{"a":1}')], [F]),
-    ("id and name repeated", [call(0, "f", '{"a"', "c1"), call(0, "f", ":1}", "c1")], [F]),
-    ("id empty after", [call(0, "f", '{"a"', "c1"), call(0, "", ":1}", "")], [F]),
-    ("arguments null", [call(0, "f", None, "c1"), call(0, None, '{"a":1}')], [F]),
-    ("arguments an object", [call(0, "f", {"a": 1}, "c1")], [F]),
-    ("whole", [call(0, "f", '{"a":1}', "c1")], [F]),
-    ("name late", [call(0, None, '{"a"', "c1"), call(0, "f", ":1}")], [F]),
-    ("id late", [call(0, "f", '{"a"'), call(0, None, ":1}", "c1")], [F]),
-    ("no arguments", [call(0, "f", "", "c1")], ["function_call  f {}"]),
-    ("no name", [call(0, None, '{"a":1}', "c1"), *text("x")], ["message x"]),
-    ("two", [call(0, "f", '{"a":1}', "c1"), call(1, "g", '{"b":2}', "c2")], [F, G]),
-    ("new id", [call(0, "f", '{"a":1}', "c1"), call(0, "g", '{"b":2}', "c2")], [F, G]),
-    ("no index, ids", [call(None, "f", '{"a":1}', "c"), call(None, "g", '{"b":2}', "d")], [F, G]),
-    ("nothing but names", [call(None, "f", '{"a":1}'), call(None, "g", '{"b":2}')], [F, G]),
-    ("ids empty", [call(0, "f", '{"a":1}', ""), call(0, "g", '{"b":2}', "")], [F, G]),
-    ("one id for two", [call(0, "f", '{"a":1}', "c1"), call(1, "g", '{"b":2}', "c1")], [F, G]),
-    (
-        "mixed",
-        [
-            call(0, "f", '{"a"', "c1"),
-            call(1, "g", '{"b"', "c2"),
-            call(0, None, ":1}"),
-            call(1, None, ":2}"),
-        ],
-        [F, G],
-    ),
-    (
-        "mixed by id",
-        [
-            call(None, "f", '{"a"', "c1"),
-            call(None, "g", '{"b"', "c2"),
-            call(None, None, ":1}", "c1"),
-            call(None, None, ":2}", "c2"),
-        ],
-        [F, G],
-    ),
-    ("text after", [call(0, "f", '{"a":1}', "c1"), *text("x")], [F, "message x"]),
-    (
-        "text within",
-        [call(0, "f", '{"a"', "c1"), *text("x", "y"), call(0, None, ":1}")],
-        [F, "message xy"],
-    ),
-    (
-        "the old form",
-        [
-            chunk(function_call={"name": "f", "arguments": ""}),
-            chunk(function_call={"arguments": '{"a":1}'}),
-        ],
-        [F],
-    ),
-    (
-        "two in a chunk",
-        [chunk(tool_calls=[{"function": {"name": "f", "arguments": {"a": 1}}}] * 2)],
-        [F, F],
-    ),
-]
-
-
-@pytest.mark.parametrize(
-    ("told", "wanted"), [case[1:] for case in CALLS], ids=[case[0] for case in CALLS]
-)
-def test_calls(told: list[Chunk], wanted: list[str]) -> None:
-    heard = whole(*told, finish="tool_calls")
-    check(heard)
-    assert outcome(heard) == ["completed", *wanted]
-    ids = [item["call_id"] for item in heard.output if item["type"] == "function_call"]
-    assert len(set(ids)) == len(ids)
-    assert all(ids)
-
-
-def test_the_call_keeps_the_id_of_the_backend() -> None:
-    (item,) = whole(call(0, "f", "{}", "call_c1")).output
-    assert item["call_id"] == "call_c1"
-    (item,) = whole(call(0, "f", "{}")).output
-    assert item["call_id"].startswith("call_")
-
-
-def test_a_finished_call_is_shown_before_the_next_one_ends() -> None:
-    told = [call(0, "f", "{}", "c1"), call(1, "g", '{"b', "c2")]
-    heard = hear([body(told, done=False)])
-    kinds = heard.types()
-    assert kinds.index("output_item.done") < len(kinds) - 1
-    assert [event["delta"] for event in heard.of("function_call_arguments.delta")] == ["{}", '{"b']
-
-
-@pytest.mark.parametrize("finish", ["length", "content_filter"])
-def test_a_call_that_was_cut_is_incomplete(finish: str) -> None:
-    told = [call(0, "f", '{"a":1}', "c1"), call(1, "g", '{"b', "c2")]
-    heard = whole(*told, finish=finish)
-    check(heard)
-    assert [item["status"] for item in heard.output] == ["completed", "incomplete"]
-    assert [json.loads(entry.data)["name"] for entry in heard.run.entries()] == ["f"]
-
-
-def _custom(told: list[Chunk], finish: str = "tool_calls") -> Played:
-    tools = [{"type": "custom", "name": "sh"}, {"type": "function", "name": "f"}]
-    heard = whole(*told, finish=finish, tools=tools)
-    check(heard)
-    return heard
-
-
-INPUTS = [
-    ('{"input": "ls -l\\n"}', "ls -l\n"),
-    ('{"command": "ls"}', "ls"),
-    ('"ls"', "ls"),
-    ("ls", "ls"),
-    ("{}", "{}"),
-    ("", ""),
-]
-
-
-@pytest.mark.parametrize(("arguments", "text"), INPUTS)
-def test_a_custom_tool_gets_its_input_back(arguments: str, text: str) -> None:
-    half = len(arguments) // 2
-    told = [call(0, "sh", arguments[:half], "c1"), call(0, None, arguments[half:])]
-    heard = _custom([*told, call(1, "f", "{}", "c2")])
-    custom, function = heard.output
-    assert (custom["type"], custom["input"], custom["call_id"]) == ("custom_tool_call", text, "c1")
-    assert function["type"] == "function_call"
-    assert heard.texts("custom_tool_call_input") == text
-    owed = [stub["type"] for stub in heard.run.required_input()]
-    assert owed == ["custom_tool_call_output", "function_call_output"]
-
-
-def test_a_custom_call_that_was_cut_is_incomplete() -> None:
-    (item,) = _custom([call(0, "sh", '{"input": "l', "c1")], "length").output
-    assert (item["status"], item["input"]) == ("incomplete", "")
-
-
-def test_a_name_that_is_a_function_too_is_a_function() -> None:
-    tools = [{"type": "custom", "name": "f"}, {"type": "function", "name": "f"}]
-    (item,) = whole(call(0, "f", "{}", "c1"), tools=tools).output
-    assert item["type"] == "function_call"
-
-
-# Steering
-
-
-def test_a_steer_stops_a_text_at_once_and_a_call_at_its_end() -> None:
-    heard = hear([body([*text("a", "b", "c"), chunk("stop")])], steer_after=5)
-    terminal = heard.events[-1]["response"]
-    assert terminal["incomplete_details"] == {"reason": "steered"}
-    assert said(terminal["output"][0]) == "message a"
-    told = [call(0, "f", '{"a"', "c1"), call(0, None, ":1}"), chunk("tool_calls"), counted()]
-    heard = hear([body(told)], steer_after=4)
-    assert outcome(heard) == ["completed", F]
-
-
-def test_reasoning_in_the_clear_is_not_replayed() -> None:
-    heard = whole(chunk(reasoning_content="hm"), *text("a"))
-    assert [json.loads(entry.data)["type"] for entry in heard.run.entries()] == ["message"]
-
-
-def test_a_chunk_of_eight_mebibytes() -> None:
-    long = "x" * (8 * 2**20 - 400)
-    assert len(encode(chunk(content=long))) < 8 * 2**20
-    assert said(whole(*text(long)).output[0]) == f"message {long}"

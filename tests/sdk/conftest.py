@@ -46,6 +46,17 @@ def llama_url() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def tooled_url() -> Iterator[str]:
+    """The same with tools, which its own chat template does not know."""
+    try:
+        weights()
+    except Missing as missing:
+        pytest.skip(str(missing))
+    with _child("tests.sdk.tooled") as url:
+        yield url
+
+
 @pytest.fixture
 async def gateway_url(rehearse_url: str) -> AsyncIterator[str]:
     async with running(Settings(upstream=rehearse_url)) as url:

@@ -1,6 +1,6 @@
 """Recorded and written streams of backends, byte for byte as they came over the wire.
 
-`llamacpp_*` and `chat_llamacpp.sse` were recorded from llama.cpp's own server, but for
+`llamacpp_*` and `chat_llamacpp*` were recorded from llama.cpp's own server, but for
 `llamacpp_text_tool.sse`: like the others it was written after its backend's documents and source.
 An `.sse` file is a body, an `.http` file a whole refusal with its head.
 """

@@ -77,7 +77,7 @@ class _Script:
         if kind == "message":
             self._message(item)
         elif kind in ("function_call", "custom_tool_call") and _is_whole(item):
-            self._said().calls.append(_call(item, at))
+            self._called(_call(item, at))
         elif kind in ("function_call_output", "custom_tool_call_output"):
             self._outputs.append((at, str(item.get("call_id")), item.get("output")))
             self._turn = None
@@ -127,6 +127,13 @@ class _Script:
             self.line.append({"role": "system", "content": text_of(content)})
         else:
             left_out("role", role)
+
+    def _called(self, call: _Call) -> None:
+        calls = self._said().calls
+        if any(other.id == call.id for other in calls):
+            left_out("second call in one turn by the id", call.id)
+        else:
+            calls.append(call)
 
     def _said(self) -> _Turn:
         if self._turn is None:

@@ -1,0 +1,22 @@
+"""What tests of dialects share."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gateway.upstream.chat import losses
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture
+def warnings(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], list[str]]:
+    monkeypatch.setattr(losses.NOTICES, "_last", {})
+    caplog.set_level(logging.WARNING, "multilane.dialect")
+    return lambda: [record.getMessage() for record in caplog.records]

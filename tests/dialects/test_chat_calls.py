@@ -1,0 +1,160 @@
+"""Tool calls in streams of Chat Completions, in every form in which servers send them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.dialects.chatting import (
+    Chunk,
+    body,
+    call,
+    chunk,
+    hear,
+    outcome,
+    text,
+    whole,
+)
+from tests.dialects.reading import check
+
+if TYPE_CHECKING:
+    from tests.machines.drive import Played
+
+F, G = 'function_call  f {"a":1}', 'function_call  g {"b":2}'
+CALLS: list[tuple[str, list[Chunk], list[str]]] = [
+    ("pieces", [call(0, "f", "", "c1"), call(0, None, '{"a"'), call(0, None, ":1}")], [F]),
+    ("no index", [call(None, "f", "", "c1"), call(None, None, '{"a":1}')], [F]),
+    ("id and name repeated", [call(0, "f", '{"a"', "c1"), call(0, "f", ":1}", "c1")], [F]),
+    ("id empty after", [call(0, "f", '{"a"', "c1"), call(0, "", ":1}", "")], [F]),
+    ("arguments null", [call(0, "f", None, "c1"), call(0, None, '{"a":1}')], [F]),
+    ("arguments an object", [call(0, "f", {"a": 1}, "c1")], [F]),
+    ("whole", [call(0, "f", '{"a":1}', "c1")], [F]),
+    ("name late", [call(0, None, '{"a"', "c1"), call(0, "f", ":1}")], [F]),
+    ("id late", [call(0, "f", '{"a"'), call(0, None, ":1}", "c1")], [F]),
+    ("no arguments", [call(0, "f", "", "c1")], ["function_call  f {}"]),
+    ("no name", [call(0, None, '{"a":1}', "c1"), *text("x")], ["message x"]),
+    ("two", [call(0, "f", '{"a":1}', "c1"), call(1, "g", '{"b":2}', "c2")], [F, G]),
+    ("new id", [call(0, "f", '{"a":1}', "c1"), call(0, "g", '{"b":2}', "c2")], [F, G]),
+    ("no index, ids", [call(None, "f", '{"a":1}', "c"), call(None, "g", '{"b":2}', "d")], [F, G]),
+    ("nothing but names", [call(None, "f", '{"a":1}'), call(None, "g", '{"b":2}')], [F, G]),
+    ("ids empty", [call(0, "f", '{"a":1}', ""), call(0, "g", '{"b":2}', "")], [F, G]),
+    ("one id for two", [call(0, "f", '{"a":1}', "c1"), call(1, "g", '{"b":2}', "c1")], [F, G]),
+    (
+        "mixed",
+        [
+            call(0, "f", '{"a"', "c1"),
+            call(1, "g", '{"b"', "c2"),
+            call(0, None, ":1}"),
+            call(1, None, ":2}"),
+        ],
+        [F, G],
+    ),
+    (
+        "mixed by id",
+        [
+            call(None, "f", '{"a"', "c1"),
+            call(None, "g", '{"b"', "c2"),
+            call(None, None, ":1}", "c1"),
+            call(None, None, ":2}", "c2"),
+        ],
+        [F, G],
+    ),
+    ("text after", [call(0, "f", '{"a":1}', "c1"), *text("x")], [F, "message x"]),
+    (
+        "text within",
+        [call(0, "f", '{"a"', "c1"), *text("x", "y"), call(0, None, ":1}")],
+        [F, "message xy"],
+    ),
+    (
+        "the old form",
+        [
+            chunk(function_call={"name": "f", "arguments": ""}),
+            chunk(function_call={"arguments": '{"a":1}'}),
+        ],
+        [F],
+    ),
+    (
+        "two in a chunk",
+        [chunk(tool_calls=[{"function": {"name": "f", "arguments": {"a": 1}}}] * 2)],
+        [F, F],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("told", "wanted"), [case[1:] for case in CALLS], ids=[case[0] for case in CALLS]
+)
+def test_calls(told: list[Chunk], wanted: list[str]) -> None:
+    heard = whole(*told, finish="tool_calls")
+    check(heard)
+    assert outcome(heard) == ["completed", *wanted]
+    ids = [item["call_id"] for item in heard.output if item["type"] == "function_call"]
+    assert len(set(ids)) == len(ids)
+    assert all(ids)
+
+
+def test_the_call_keeps_the_id_of_the_backend() -> None:
+    (item,) = whole(call(0, "f", "{}", "call_c1")).output
+    assert item["call_id"] == "call_c1"
+    (item,) = whole(call(0, "f", "{}")).output
+    assert item["call_id"].startswith("call_")
+
+
+def test_a_finished_call_is_shown_before_the_next_one_ends() -> None:
+    told = [call(0, "f", "{}", "c1"), call(1, "g", '{"b', "c2")]
+    heard = hear([body(told, done=False)])
+    kinds = heard.types()
+    assert kinds.index("output_item.done") < len(kinds) - 1
+    assert [event["delta"] for event in heard.of("function_call_arguments.delta")] == ["{}", '{"b']
+
+
+@pytest.mark.parametrize("finish", ["length", "content_filter"])
+def test_a_call_that_was_cut_is_incomplete(finish: str) -> None:
+    told = [call(0, "f", '{"a":1}', "c1"), call(1, "g", '{"b', "c2")]
+    heard = whole(*told, finish=finish)
+    check(heard)
+    assert [item["status"] for item in heard.output] == ["completed", "incomplete"]
+    assert [json.loads(entry.data)["name"] for entry in heard.run.entries()] == ["f"]
+
+
+def _custom(told: list[Chunk], finish: str = "tool_calls") -> Played:
+    tools = [{"type": "custom", "name": "sh"}, {"type": "function", "name": "f"}]
+    heard = whole(*told, finish=finish, tools=tools)
+    check(heard)
+    return heard
+
+
+INPUTS = [
+    ('{"input": "ls -l\\n"}', "ls -l\n"),
+    ('{"command": "ls"}', "ls"),
+    ('"ls"', "ls"),
+    ("ls", "ls"),
+    ("{}", "{}"),
+    ("", ""),
+]
+
+
+@pytest.mark.parametrize(("arguments", "text"), INPUTS)
+def test_a_custom_tool_gets_its_input_back(arguments: str, text: str) -> None:
+    half = len(arguments) // 2
+    told = [call(0, "sh", arguments[:half], "c1"), call(0, None, arguments[half:])]
+    heard = _custom([*told, call(1, "f", "{}", "c2")])
+    custom, function = heard.output
+    assert (custom["type"], custom["input"], custom["call_id"]) == ("custom_tool_call", text, "c1")
+    assert function["type"] == "function_call"
+    assert heard.texts("custom_tool_call_input") == text
+    owed = [stub["type"] for stub in heard.run.required_input()]
+    assert owed == ["custom_tool_call_output", "function_call_output"]
+
+
+def test_a_custom_call_that_was_cut_is_incomplete() -> None:
+    (item,) = _custom([call(0, "sh", '{"input": "l', "c1")], "length").output
+    assert (item["status"], item["input"]) == ("incomplete", "")
+
+
+def test_a_name_that_is_a_function_too_is_a_function() -> None:
+    tools = [{"type": "custom", "name": "f"}, {"type": "function", "name": "f"}]
+    (item,) = whole(call(0, "f", "{}", "c1"), tools=tools).output
+    assert item["type"] == "function_call"
