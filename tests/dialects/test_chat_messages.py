@@ -120,6 +120,11 @@ MESSAGES: list[tuple[str, list[Item], list[Any]]] = [
         [user(), A, output("a"), output("a", "again")],
         ["user: hi", "assistant: call:a", "a=ok"],
     ),
+    (
+        "nothing between",
+        [user(), assistant("x"), user([{"type": "z"}]), assistant("y"), A, output("a")],
+        ["user: hi", "assistant: x\n\ny call:a", "a=ok"],
+    ),
     ("said twice", [user(), A, A, output("a")], ["user: hi", "assistant: call:a", "a=ok"]),
     ("output of nothing", [user(), output("z")], ["user: hi"]),
     (

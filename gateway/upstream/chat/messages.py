@@ -57,7 +57,7 @@ def messages(instructions: object, items: Sequence[dict[str, Any]]) -> list[Mess
     for at, item in enumerate(items):
         script.read(item, at)
     script.answer()
-    made = _one_system(list(script.messages()))
+    made = _one_system(script.messages())
     if made and made[-1]["role"] == "assistant":
         made.append({"role": "user", "content": GO_ON})
     return made
@@ -102,13 +102,20 @@ class _Script:
         for call in (call for calls in open_calls.values() for call in calls):
             left_out("way to say a call without its output, as", call.name)
 
-    def messages(self) -> Iterator[Message]:
+    def messages(self) -> list[Message]:
         """The messages in order, each call followed by its output."""
+        made: list[Message] = []
         for entry in self.line:
-            if isinstance(entry, _Turn):
-                yield from _turn(entry)
-            else:
-                yield entry
+            if not isinstance(entry, _Turn):
+                made.append(entry)
+                continue
+            for message in _turn(entry):
+                if made and message["role"] == made[-1]["role"] == "assistant":
+                    # What was between them has no form in Chat: they are one.
+                    texts = filter(None, (made.pop()["content"], message["content"]))
+                    message["content"] = "\n\n".join(texts)
+                made.append(message)
+        return made
 
     def _message(self, item: dict[str, Any]) -> None:
         role, content = item.get("role"), item.get("content")
