@@ -22,6 +22,7 @@ from tests.dialects.chatting import (
     whole,
 )
 from tests.dialects.reading import check, chunks
+from tests.machines.drive import NOW
 
 TAPES = {
     "chat_text_tool.sse": [
@@ -95,6 +96,13 @@ def test_the_tape_tells_its_model_time_and_usage() -> None:
 def test_the_role_begins_the_response_and_opens_nothing() -> None:
     heard = played(chunk(role="assistant", content=""), chunk(role="assistant"), done=False)
     assert heard.types() == ["created", "in_progress", "failed"]
+
+
+def test_a_time_that_is_none_is_left_to_the_gateway() -> None:
+    first = {**chunk(role="assistant"), "created": "now", "model": None}
+    terminal = hear([body([first, *text("a"), chunk("stop")])], {"input": "hi"}).terminal
+    assert terminal["created_at"] == NOW
+    assert terminal["model"] == ""
 
 
 def test_azures_first_chunk_tells_nothing() -> None:
@@ -256,16 +264,18 @@ def test_what_is_no_object_fails(junk: bytes) -> None:
     assert check(played(*text("a"), junk, *text("b"), chunk("stop")))["status"] == "failed"
 
 
-def test_absurd_nesting_fails() -> None:
-    deep = b"[" * 5000 + b"]" * 5000
+@pytest.mark.parametrize("depth", [5000, 990, 950])  # 5000 cannot be read, the rest not written
+def test_absurd_nesting_fails(depth: int) -> None:
+    deep = b"[" * depth + b"]" * depth
     for told in (
         b'{"choices":[{"delta":{"content":%b}}]}' % deep,
-        b'{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":%b}}' % deep,
         b'{"error":{"message":"x","param":%b}}' % deep,
         b'{"choices":[],"usage":%b}' % deep,
     ):
         heard = played(*text("a"), b"data: %b\n\n" % told)
         assert check(heard)["status"] == "failed"
+    read_over = b'data: {"choices":[{"delta":{"content":"b"}}],"usage":{"x":%b}}\n\n' % deep
+    check(played(*text("a"), read_over))
 
 
 def test_json_is_repaired() -> None:

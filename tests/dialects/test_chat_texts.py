@@ -97,6 +97,8 @@ def test_citations() -> None:
     wanted = {key: value for key, value in cited.items() if key != "content"}
     assert first == {"type": "url_citation", **wanted}
     assert second["url"] == "https://y"
+    alone = whole(chunk(annotations=told), *text("a"))
+    assert alone.output[0]["content"][0]["annotations"] == []
 
 
 def test_the_service_tier_is_the_last_word() -> None:
