@@ -140,7 +140,8 @@ class Output:
         self._close_open("completed")
         prefix = PREFIXES.get(added["type"], "item")
         ids = self._mint(prefix), self._mint("call")
-        item = Item(added, len(self.items), *ids, encrypted=self._encrypted)
+        encrypted = self._encrypted and self.profile.seals_reasoning
+        item = Item(added, len(self.items), *ids, encrypted=encrypted)
         item.source_index = index
         self._roster.add(item, added, source_id)
         self._open = item

@@ -14,6 +14,8 @@ class Profile:
     replays_reasoning  it takes its reasoning back without an encrypted form of it
     cuts_text          a steer may stop it within a message; else the open item is finished first
     steerable          it may be steered at all
+    seals_reasoning    its `encrypted_content` is encrypted; else it is the plain text once more,
+                       which goes back to it and to no client
     """
 
     ordered_indices: bool = False
@@ -21,3 +23,4 @@ class Profile:
     replays_reasoning: bool = True
     cuts_text: bool = True
     steerable: bool = True
+    seals_reasoning: bool = True

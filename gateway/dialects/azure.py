@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from gateway.dialects import openai
 from gateway.upstream.dialect import Dialect
-from lanes.profile import Profile
 
 DIALECT = Dialect(
     "azure",
-    Profile(ordered_indices=True, replays_reasoning=False),
+    openai.DIALECT.profile,
     auth_header="api-key",
     auth_scheme="",
+    conversations=True,
+    replay=openai.DIALECT.replay,
     hosts=(".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"),
 )

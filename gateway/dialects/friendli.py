@@ -1,17 +1,42 @@
-"""Friendli, its containers and its hosted endpoints."""
+"""Friendli, its containers and its hosted endpoints.
+
+It ignores every key that its schema does not name, so those are not sent.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 from gateway.upstream.dialect import Dialect
+from gateway.upstream.forms import Reasoning
+from gateway.upstream.replay import CLOSED_KINDS, CUSTOM_KINDS, Replay
 from lanes.profile import Profile
+
+
+def shape(request: dict[str, Any]) -> dict[str, Any]:
+    """A function without parameters says so: its schema wants the key."""
+    tools = request.get("tools")
+    if not tools:
+        return request
+    return request | {"tools": [_tool(tool) for tool in tools]}
+
+
+def _tool(tool: dict[str, Any]) -> dict[str, Any]:
+    if tool.get("type") != "function" or isinstance(tool.get("parameters"), dict):
+        return tool
+    return tool | {"parameters": {"type": "object", "properties": {}}}
+
 
 DIALECT = Dialect(
     "friendli",
-    Profile(),
+    Profile(ordered_indices=True),
     keys=frozenset(
         {"input", "instructions", "max_output_tokens", "model", "parallel_tool_calls"}
         | {"reasoning", "stream", "temperature", "text", "tool_choice", "tools", "top_p"}
     ),
     keeps_nulls=False,
+    tools=frozenset({"function", "custom"}),
+    replay=Replay({**CLOSED_KINDS, **CUSTOM_KINDS}, Reasoning.TEXT, names=frozenset({"reasoning"})),
+    shape=shape,
     hosts=(".friendli.ai",),
 )

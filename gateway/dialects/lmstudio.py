@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gateway.upstream.dialect import Dialect
+from gateway.upstream.forms import Reasoning
+from gateway.upstream.replay import OPEN_KINDS, Replay
 from lanes.profile import Profile
 
-DIALECT = Dialect("lmstudio", Profile(), keeps_nulls=False, marks=("organization_owner",))
+
+def shape(request: dict[str, Any]) -> dict[str, Any]:
+    """Without a `text` that has no `format`: it misses it."""
+    text = request.get("text")
+    if not isinstance(text, dict) or text.get("format") is not None:
+        return request
+    return {key: value for key, value in request.items() if key != "text"}
+
+
+DIALECT = Dialect(
+    "lmstudio",
+    Profile(),
+    keeps_nulls=False,
+    replay=Replay(OPEN_KINDS, Reasoning.OPEN, parts=None),
+    shape=shape,
+    marks=("organization_owner",),
+)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from gateway.upstream.dialect import Dialect
+from gateway.upstream.replay import Replay
 from lanes.profile import Profile
 
-# Reasoning in the clear is looked up by its id there, and store=false has never kept it.
+# Reasoning in the clear is looked up by its id there, and store=false has never kept it. Sealed
+# reasoning goes back whole, and never without what followed it.
 DIALECT = Dialect(
     "openai",
     Profile(ordered_indices=True, replays_reasoning=False),
+    conversations=True,
+    replay=Replay(),
     hosts=("api.openai.com",),
 )

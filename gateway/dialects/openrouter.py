@@ -1,8 +1,25 @@
-"""OpenRouter."""
+"""OpenRouter: no state; it refuses `store: true` and any `previous_response_id`.
+
+The assistant's messages must have an id and a status there.
+"""
 
 from __future__ import annotations
 
 from gateway.upstream.dialect import Dialect
+from gateway.upstream.forms import Reasoning
+from gateway.upstream.replay import OPEN_KINDS, Replay
 from lanes.profile import Profile
 
-DIALECT = Dialect("openrouter", Profile(), keeps_nulls=False, hosts=("openrouter.ai",))
+DIALECT = Dialect(
+    "openrouter",
+    Profile(),
+    keeps_nulls=False,
+    replay=Replay(
+        OPEN_KINDS,
+        Reasoning.OPEN,
+        parts=None,
+        names=frozenset({"message", "reasoning"}),
+        status="completed",
+    ),
+    hosts=("openrouter.ai",),
+)

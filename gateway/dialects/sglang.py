@@ -1,8 +1,33 @@
-"""SGLang."""
+"""SGLang.
+
+With usable tools declared it holds the text back until the end, so a steer finds none to cut.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 from gateway.upstream.dialect import Dialect
+from gateway.upstream.forms import Reasoning
+from gateway.upstream.replay import CLOSED_KINDS, CUSTOM_KINDS, Replay
 from lanes.profile import Profile
 
-DIALECT = Dialect("sglang", Profile(), keeps_nulls=False, marks=("sglang",))
+_LOGPROBS = "message.output_text.logprobs"
+
+
+def shape(request: dict[str, Any]) -> dict[str, Any]:
+    """Without what it refuses to stream."""
+    include = request.get("include")
+    if not isinstance(include, list) or _LOGPROBS not in include:
+        return request
+    return request | {"include": [name for name in include if name != _LOGPROBS]}
+
+
+DIALECT = Dialect(
+    "sglang",
+    Profile(ordered_indices=True),
+    keeps_nulls=False,
+    replay=Replay({**CLOSED_KINDS, **CUSTOM_KINDS}, Reasoning.TEXT, names=frozenset({"reasoning"})),
+    shape=shape,
+    marks=("sglang",),
+)

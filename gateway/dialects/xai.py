@@ -1,10 +1,31 @@
-"""xAI's Grok models."""
+"""xAI's Grok models: reasoning is theirs alone, encrypted, and asked for by `include`."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from gateway.upstream.dialect import Dialect
+from gateway.upstream.forms import Reasoning
+from gateway.upstream.replay import OPEN_KINDS, Replay
 from lanes.profile import Profile
 
+_SEALED = "reasoning.encrypted_content"
+
+
+def shape(request: dict[str, Any]) -> dict[str, Any]:
+    """The only thing it includes."""
+    include = request.get("include")
+    if not isinstance(include, list):
+        return request
+    return request | {"include": [name for name in include if name == _SEALED]}
+
+
 DIALECT = Dialect(
-    "xai", Profile(replays_reasoning=False), keeps_nulls=False, hosts=("api.x.ai", ".api.x.ai")
+    "xai",
+    Profile(replays_reasoning=False),
+    drops=frozenset({"background"}),
+    keeps_nulls=False,
+    replay=Replay(OPEN_KINDS, Reasoning.SEALED, parts=None),
+    shape=shape,
+    hosts=("api.x.ai", ".api.x.ai"),
 )

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw
 
-from lanes.codec import decode, encode
+from gateway.upstream.replay import replayed
+from gateway.upstream.wanted import NOTICES, settings
+from lanes.codec import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from gateway.upstream.replay import Replay
     from lanes.ports import Event
     from lanes.profile import Profile
-
-#: The gateway owns the state: it sends the whole input itself, and the backend stores nothing.
-_STATE_KEYS = frozenset({"input", "previous_response_id", "store", "stream"})
 
 
 class Converter(Protocol):
@@ -35,11 +35,13 @@ class Dialect:
     """One backend's way of speaking the Responses API.
 
     `path` follows the base URL; `auth_header` and `auth_scheme` carry the key. `keys` are the
-    request's keys that it takes, None for any; `keeps_nulls`: a null the client sent is sent on,
-    else it is left out. `replay` brings an item of the input into the form that the backend takes,
-    None leaves the item out; without it items go as they are. `shape` has the last word on the
-    request, `converter` makes what reads a body that is no stream of Responses events; it is given
-    the client's body, for an answer may need the question to be understood.
+    request's keys that it takes, None for any; `drops` those that it does nothing about, or refuses
+    whatever their value; `keeps_nulls`: a null the client sent is sent on, else it is left out.
+    `tools` are the types of tools that it takes, None for any; `conversations`: it keeps them.
+    `replay` brings the input into the form that the backend takes; without it items go as they are.
+    `shape` has the last word on the request, `converter` makes what reads a body that is no stream
+    of Responses events; it is given the client's body, for an answer may need the question to be
+    understood.
 
     `hosts` are the names (or their ends, from a dot on) under which it is run as a service, `marks`
     what its list of models or its `server` header calls it: how `auto` knows it.
@@ -51,25 +53,26 @@ class Dialect:
     auth_header: str = "authorization"
     auth_scheme: str = "Bearer "
     keys: frozenset[str] | None = None
+    drops: frozenset[str] = frozenset()
     keeps_nulls: bool = True
-    replay: Callable[[dict[str, Any]], dict[str, Any] | None] | None = None
+    tools: frozenset[str] | None = None
+    conversations: bool = False
+    replay: Replay | None = None
     shape: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     converter: Callable[[Mapping[str, Any]], Converter] | None = None
     hosts: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
 
     def request(self, body: Mapping[str, Any], items: Sequence[bytes]) -> bytes:
-        """The JSON of the request: the client's keys and values, and the whole effective input."""
-        kept = {
-            key: value
-            for key, value in body.items()
-            if key not in _STATE_KEYS
-            and (self.keys is None or key in self.keys)
-            and (self.keeps_nulls or value is not None)
-        }
+        """The JSON of the request: the client's keys and values, and the whole effective input.
+
+        Raises ClientFault where the backend could make nothing of it.
+        """
         # A conversation is the backend's own state, and it must be let store what belongs to it.
         store = body.get("store", True) if body.get("conversation") is not None else False
-        whole = {**kept, **self._input(body, items), "stream": True, "store": store}
+        whole = {**settings(self, body), **self._input(body, items), "stream": True}
+        if self.keys is None or "store" in self.keys:
+            whole["store"] = store
         return encode(whole if self.shape is None else self.shape(whole))
 
     def auth(self, key: str) -> dict[str, str]:
@@ -84,8 +87,11 @@ class Dialect:
             return {}
         if self.replay is None:
             return {"input": [Raw(item) for item in items]}
-        replayed = (self.replay(decode(item)) for item in items)
-        return {"input": [item for item in replayed if item is not None]}
+        kept, left_out = replayed(items, self.replay)
+        if left_out:
+            line = f"{self.name} takes no input item of type {left_out[0]:.64}; left out"
+            NOTICES.warning(f"{self.name} items", line)
+        return {"input": kept}
 
 
 def find(name: str) -> Dialect:

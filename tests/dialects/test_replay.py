@@ -32,20 +32,25 @@ if TYPE_CHECKING:
     from gateway.upstream.dialect import Dialect
 
 OPENAI, LLAMA = openai.DIALECT, llamacpp.DIALECT
+USER = {"type": "message", "role": "user", "content": "go on"}
 
 
 def next_turn(events: list[Event], dialect: Dialect = OPENAI) -> list[Item]:
     """The input that the next request carries, but for the client's own items."""
     run = play(events, profile=dialect.profile).run
-    request = dialect.request({"model": "m"}, [entry.data for entry in run.entries()])
-    made: list[Item] = json.loads(request).get("input", [])
-    return made
+    items = [*(entry.data for entry in run.entries()), encode(USER)]
+    *made, last = json.loads(dialect.request({"model": "m"}, items))["input"]
+    assert last == USER
+    output: list[Item] = made
+    return output
 
 
 SECRET = {"id": "rs1", "type": "reasoning", "summary": [], "encrypted_content": "gAAA=="}
-VALUES: list[Item] = [
+SECRETS: list[Item] = [
     SECRET | {"content": None, "x": 0},
     SECRET | {"summary": [{"type": "summary_text", "text": "s"}]},
+]
+VALUES: list[Item] = [
     message("a", phase=None, status="completed", logprobs=[], x={"y": [None, ""]}),
     message(None, content=[{"type": "refusal", "refusal": "no"}]),
     message(None, content=[{"type": "output_text", "text": "a", "annotations": [], "x": None}]),
@@ -62,6 +67,13 @@ def test_items_go_back_value_for_value(item: Item) -> None:
     assert next_turn([created(), done(item), completed([renamed])]) == [item]
     assert next_turn([created(), added(item), done(item), completed([])]) == [item]
     assert next_turn([created(), completed([item])]) == [item]
+
+
+@pytest.mark.parametrize("item", SECRETS)
+def test_reasoning_goes_back_value_for_value_with_what_came_of_it(item: Item) -> None:
+    whole = message("a")
+    assert next_turn([created(), done(item), done(whole), completed([])]) == [item, whole]
+    assert next_turn([created(), done(item), completed([])]) == []
 
 
 def test_a_final_that_comes_late_goes_back() -> None:
