@@ -11,11 +11,12 @@ from lanes.profile import Profile
 
 
 def shape(request: dict[str, Any]) -> dict[str, Any]:
-    """Without a `text` that has no `format`: it misses it."""
+    """It misses the `format` of a `text` that has none."""
     text = request.get("text")
     if not isinstance(text, dict) or text.get("format") is not None:
         return request
-    return {key: value for key, value in request.items() if key != "text"}
+    bare = {key: value for key, value in request.items() if key != "text"}
+    return bare | {"text": {**text, "format": {"type": "text"}}} if text else bare
 
 
 DIALECT = Dialect(

@@ -109,10 +109,11 @@ _SEALS = frozenset({"encrypted_content", "status"})
 
 
 def sealed(item: Item) -> bool:
-    """Whether it is encrypted: some backends call so what is the plain text once more."""
-    sealed = item.get("encrypted_content")
-    plain = (_text(item.get("summary")), _text(item.get("content")))
-    return isinstance(sealed, str) and bool(sealed) and sealed not in plain
+    """Whether it is encrypted: some backends have the plain text there once more."""
+    value = item.get("encrypted_content")
+    if not isinstance(value, str) or len(value.split(None, 1)) != 1:
+        return False
+    return value not in (_text(item.get("summary")), _text(item.get("content")))
 
 
 def _listed(value: object) -> list[Any]:

@@ -1,0 +1,194 @@
+"""What of a request each dialect sends on, and what a client cannot ask it for."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from openai.types.responses import response_create_params
+
+from gateway.logs import Sparing
+from gateway.upstream import dialect as dialects
+from gateway.upstream import wanted
+from gateway.upstream.dialect import find
+from lanes.errors import ClientFault
+from tests.dialects.strict import JUDGES, refuses
+
+if TYPE_CHECKING:
+    Json = dict[str, Any]
+
+LOOK: Json = {"type": "function", "name": "look"}
+SHELL: Json = {"type": "custom", "name": "sh"}
+SEARCH: Json = {"type": "web_search"}
+SEALED = "reasoning.encrypted_content"
+STORED = ("openai", "azure")
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was warned of before."""
+    notices = Sparing(logging.getLogger("multilane.dialect"), every=600.0)
+    monkeypatch.setattr(wanted, "NOTICES", notices)
+    monkeypatch.setattr(dialects, "NOTICES", notices)
+
+
+def sent(dialect: str, **body: Any) -> Json:
+    made: Json = json.loads(find(dialect).request({"model": "m", "input": "hi", **body}, [b"{}"]))
+    return made
+
+
+#: One of everything that the reference takes, with values that mean something.
+FULL: Json = {
+    **{"include": [SEALED, "message.output_text.logprobs"]},
+    **{"instructions": "be brief", "max_output_tokens": 9, "max_tool_calls": 2, "metadata": {}},
+    **{"parallel_tool_calls": False, "reasoning": {"effort": "low", "summary": "detailed"}},
+    **{"service_tier": None, "temperature": 0, "text": {}, "tool_choice": "auto", "top_p": 1},
+    **{"tools": [LOOK, SHELL, SEARCH], "top_logprobs": 1, "truncation": "auto", "user": "u"},
+    **{"background": False, "previous_response_id": "resp_1", "store": True, "stream": False},
+}
+
+
+@pytest.mark.parametrize("dialect", JUDGES)
+def test_it_takes_what_is_left_of_a_full_request(dialect: str) -> None:
+    assert FULL.keys() <= response_create_params.ResponseCreateParamsBase.__annotations__.keys() | {
+        "stream"
+    }
+    request = sent(dialect, **FULL)
+    assert refuses(dialect, request) is None
+    assert request["stream"] is True
+    assert "previous_response_id" not in request
+    assert (request["temperature"], request["max_output_tokens"]) == (0, 9)
+    assert request["reasoning"]["effort"] == "low"
+    assert ("service_tier" in request) == (dialect in STORED)
+    assert request.get("store") is (None if dialect == "friendli" else False)
+
+
+@pytest.mark.parametrize("dialect", JUDGES)
+def test_unknown_keys_go_on_where_they_may_mean_something(dialect: str) -> None:
+    kept = "top_k" in sent(dialect, top_k=5)
+    assert kept == (dialect not in ("friendli", "maritaca"))
+
+
+@pytest.mark.parametrize("dialect", JUDGES)
+def test_a_conversation_is_refused_where_none_is_kept(dialect: str) -> None:
+    if dialect in STORED:
+        assert sent(dialect, conversation="conv_1")["conversation"] == "conv_1"
+        return
+    with pytest.raises(ClientFault) as caught:
+        sent(dialect, conversation="conv_1")
+    assert (caught.value.status, caught.value.param) == (400, "conversation")
+    assert "conversation" not in sent(dialect, conversation=None)
+
+
+TOOLS: dict[str, list[Json]] = {
+    "friendli": [LOOK | {"parameters": {"type": "object", "properties": {}}}, SHELL],
+    "llamacpp": [LOOK],
+    "ollama": [LOOK],
+}
+
+
+@pytest.mark.parametrize("dialect", JUDGES)
+def test_tools_that_it_does_not_take_are_left_out(
+    dialect: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    tools = [LOOK, SHELL, SEARCH]
+    assert sent(dialect, tools=tools)["tools"] == TOOLS.get(dialect, tools)
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == (dialect in TOOLS)
+    assert all(line.startswith(f"{dialect} takes no tool of type") for line in lines)
+
+
+CHOICES: list[tuple[list[Json], Any]] = [
+    ([SEARCH], "required"),
+    ([LOOK, SEARCH], {"type": "web_search"}),
+    ([LOOK, SHELL], {"type": "custom", "name": "sh"}),
+]
+
+
+@pytest.mark.parametrize(("tools", "choice"), CHOICES)
+def test_a_choice_of_what_is_left_out_is_refused(tools: list[Json], choice: Any) -> None:
+    with pytest.raises(ClientFault, match="function") as caught:
+        sent("llamacpp", tools=tools, tool_choice=choice)
+    assert (caught.value.status, caught.value.param) == (400, "tool_choice")
+    assert sent("openai", tools=tools, tool_choice=choice)["tool_choice"] == choice
+
+
+def test_a_choice_that_still_means_something_stays() -> None:
+    named = {"type": "function", "name": "look"}
+    assert sent("llamacpp", tools=[LOOK, SEARCH], tool_choice=named)["tool_choice"] == named
+    assert sent("llamacpp", tools=[LOOK, SEARCH], tool_choice="required")["tools"] == [LOOK]
+    bare = sent("llamacpp", tools=[SEARCH], tool_choice="auto")
+    assert not bare.keys() & {"tools", "tool_choice"}
+    assert sent("llamacpp", tools=[], tool_choice="auto")["tools"] == []
+
+
+MEANT: list[tuple[str, Json, bool]] = [
+    ("ollama", {"tool_choice": "required"}, True),
+    ("ollama", {"tool_choice": "auto"}, False),
+    ("ollama", {"truncation": "disabled"}, False),
+    ("ollama", {"metadata": {"a": "b"}}, False),
+    ("friendli", {"top_logprobs": 3}, True),
+    ("friendli", {"max_tool_calls": None}, False),
+    ("friendli", {"zebra": 1}, False),
+    ("openai", {"zebra": 1, "top_logprobs": 3}, False),
+]
+
+
+@pytest.mark.parametrize(("dialect", "body", "told"), MEANT)
+def test_what_changes_the_answer_by_being_left_out_is_told_once(
+    dialect: str, body: Json, told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        sent(dialect, **body)
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines == [f"{dialect} does nothing about {key}; left out" for key in body if told]
+
+
+def test_items_that_it_does_not_take_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    items = [b'{"type":"zebra","id":"z"}', b'{"type":"item_reference","id":"m"}'] * 2
+    for _ in range(3):
+        assert json.loads(find("vllm").request({"model": "m"}, items))["input"] == []
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines == ["vllm takes no input item of type zebra; left out"]
+
+
+SHAPES: list[tuple[str, Json, Json]] = [
+    ("lmstudio", {"text": {}}, {"text": ...}),
+    (
+        "lmstudio",
+        {"text": {"verbosity": "low"}},
+        {"text": {"verbosity": "low", "format": {"type": "text"}}},
+    ),
+    ("lmstudio", {"text": {"format": {"type": "text"}}}, {}),
+    ("huggingface", {"reasoning": {"summary": "concise"}}, {"reasoning": {"summary": "auto"}}),
+    ("huggingface", {"reasoning": {"effort": "low"}}, {}),
+    (
+        "xai",
+        {"include": ["a", "reasoning.encrypted_content"]},
+        {"include": ["reasoning.encrypted_content"]},
+    ),
+    ("xai", {"background": False}, {"background": ...}),
+    ("xai", {"instructions": "x"}, {}),
+    ("sglang", {"include": ["message.output_text.logprobs", "a"]}, {"include": ["a"]}),
+    ("sglang", {"include": ["a"]}, {}),
+    ("maritaca", {"include": [SEALED]}, {"include": ...}),
+    ("friendli", {"tools": [SHELL]}, {}),
+    ("friendli", {"tools": [LOOK | {"parameters": {"type": "object"}}]}, {}),
+    ("groq", {"text": {}}, {}),
+]
+
+
+@pytest.mark.parametrize(("dialect", "body", "changed"), SHAPES)
+def test_the_last_touch(dialect: str, body: Json, changed: Json) -> None:
+    plain = sent(dialect)
+    whole = {key: value for key, value in {**plain, **body, **changed}.items() if value is not ...}
+    assert sent(dialect, **body) == whole
+
+
+def test_how_each_shows_its_key() -> None:
+    assert find("azure").auth("k") == {"api-key": "k"}
+    others = (find(name) for name in JUDGES if name != "azure")
+    assert all(one.auth("k") == {"authorization": "Bearer k"} for one in others)
+    assert all(find(name).path == "/responses" for name in JUDGES)
