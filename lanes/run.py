@@ -63,7 +63,7 @@ class Run:
         self.over = False
         #: The response object of the terminal event.
         self.final = b""
-        self.fault: UpstreamFault | None = None
+        self.fault: Fault | None = None
         #: Called once `response.created` was sent.
         self.began: Callable[[], None] = _nothing
         self._emit = emit
@@ -132,7 +132,7 @@ class Run:
         """The body ended. Fails the response if no terminal event came before."""
         self._broken("The upstream stream was cut off before the response was finished.")
 
-    def fail(self, fault: UpstreamFault) -> None:
+    def fail(self, fault: Fault) -> None:
         """Something broke: `response.failed` with the output so far; a refusal if nothing began."""
         if self.state is State.STARTING:
             self.fault = fault

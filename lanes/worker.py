@@ -193,7 +193,7 @@ class Worker:
             with carried.scope:
                 try:
                     await self._relay(carried)
-                except UpstreamFault as fault:
+                except Fault as fault:
                     run.fail(fault)
         else:
             run.complete_empty()
