@@ -13,6 +13,7 @@ import pytest
 from gateway.upstream.dialect import find
 from lanes.codec import encode
 from lanes.states import State
+from tests.dialects import chat_judge
 from tests.dialects.reading import check, profile, read, received
 from tests.dialects.strict import JUDGES, refuses
 from tests.dialects.test_tapes import ENDS, reads
@@ -100,3 +101,12 @@ def test_a_steer_at_any_event_leaves_what_every_dialect_takes(name: str) -> None
             for dialect in JUDGES:
                 assert sent in texts(taken(played.run, dialect))
     assert cuts > 0
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_a_server_of_chat_takes_the_history_of_every_backend(name: str) -> None:
+    played = read(reads(name), profile(name))
+    if played.run.state in PARENTS:
+        made = find("chat").request({"model": "m", "input": [NEXT]}, history(played.run))
+        assert chat_judge.refuses(json.loads(made)) is None
+        assert made.count(DONE.encode()) == len(answers(played.run))

@@ -71,7 +71,7 @@ def test_unknown_keys_go_on_where_they_may_mean_something(dialect: str) -> None:
     assert kept == (dialect not in ("friendli", "maritaca"))
 
 
-@pytest.mark.parametrize("dialect", JUDGES)
+@pytest.mark.parametrize("dialect", [*JUDGES, "chat"])
 def test_a_conversation_is_refused_where_none_is_kept(dialect: str) -> None:
     if dialect in STORED:
         assert sent(dialect, conversation="conv_1")["conversation"] == "conv_1"

@@ -26,8 +26,8 @@ _UNKNOWN = frozenset(
     {"include", "truncation", "previous_response_id", "store", "background", "background_options"}
     | {"max_tool_calls", "context_management", "access_programs"}
 )
-#: Left out as well, but not without a word: they hold some of what the model was to see.
-_MISSED = frozenset({"prompt", "conversation"})
+#: Left out as well, but not without a word: it holds some of what the model was to see.
+_MISSED = frozenset({"prompt"})
 
 
 def shape(whole: dict[str, Any]) -> dict[str, Any]:
