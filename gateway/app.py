@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import asynccontextmanager
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from starlette.applications import Starlette
@@ -18,8 +18,8 @@ from gateway.connection import Connection
 from gateway.face import Face, error
 from gateway.records import Records
 from gateway.socket import EXTENSION
-from gateway.upstream.backend import Backend
-from gateway.upstream.settings import from_flags
+from gateway.upstream.directory import Directory
+from gateway.upstream.settings import upstreams
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
+    from gateway.auth import Headers
     from gateway.embedded import Embedded
     from gateway.settings import Settings
 
@@ -49,7 +50,7 @@ class Gateway:
         self._engine = engine
         self.draining = False
         self._gate = Gate(settings.api_keys, settings.allow_origin)
-        self._backend = Backend(from_flags(settings))
+        self._upstreams = Directory(upstreams(settings))
         self._records = Records(settings)
         self._connections: set[Connection] = set()
         self._numbers = count(1)
@@ -58,7 +59,7 @@ class Gateway:
                 WebSocketRoute("/v1/responses", _Endpoint(self)),
                 WebSocketRoute("/{path:path}", _nowhere),
                 Route("/v1/responses", _upgrade_required, methods=METHODS),
-                *Face(self._gate, self._records).routes,
+                *Face(self._gate, self._records, self._models).routes,
                 Route("/health", self._health),
             ],
             exception_handlers={404: _not_found, 405: _not_found},
@@ -80,11 +81,11 @@ class Gateway:
         await websocket.accept(admitted.subprotocol)
         connection = Connection(
             websocket.scope["extensions"][EXTENSION],
-            self._backend,
+            self._upstreams,
             self._records,
             self.settings,
             admitted.key_id,
-            upstream_headers(headers, authorization=self.settings.forward_authorization),
+            self._relayed(headers),
         )
         self._connections.add(connection)
         number = next(self._numbers)
@@ -123,6 +124,13 @@ class Gateway:
             message = f"The gateway serves {self.settings.max_connections} connections, no more."
             raise Refused(429, "too_many_connections", message, retry)
 
+    def _relayed(self, headers: Headers) -> dict[str, str]:
+        """What an upstream may see of a client's headers."""
+        return upstream_headers(headers, authorization=self.settings.forward_authorization)
+
+    async def _models(self, headers: Headers) -> list[dict[str, Any]]:
+        return await self._upstreams.models(self._relayed(headers))
+
     async def _health(self, _request: Request) -> JSONResponse:
         status = "draining" if self.draining else "ok"
         body = {"status": status, "connections": len(self._connections)}
@@ -131,13 +139,14 @@ class Gateway:
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
         async with anyio.create_task_group() as tasks:
+            await tasks.start(self._upstreams.run)
             tasks.start_soon(self._records.run)
             if self._engine is not None:
                 tasks.start_soon(self._engine.supervise)
             try:
                 yield
             finally:
-                await self._backend.aclose()
+                await self._upstreams.aclose()
                 await self._records.aclose()
                 tasks.cancel_scope.cancel()
 

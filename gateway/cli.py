@@ -30,7 +30,7 @@ PLACES: Final = """
 An option is also a variable (--max-active: MULTILANE_MAX_ACTIVE) and a key in ./multilane.toml
 (max_active); it counts before the variable, the variable before the file. Keys are best kept
 in MULTILANE_API_KEYS and MULTILANE_UPSTREAM_KEY, or in the files that MULTILANE_API_KEYS_FILE
-and MULTILANE_UPSTREAM_KEY_FILE name.
+and MULTILANE_UPSTREAM_KEY_FILE name. Several backends are tables [[upstreams]] in that file.
 """
 
 

@@ -9,6 +9,7 @@ import anyio
 
 from gateway.frames import Refusal, read
 from gateway.outbox import Outbox
+from gateway.upstream.settings import default_model
 from lanes.archive import Shelf
 from lanes.board import Board
 from lanes.codec import encode
@@ -53,6 +54,7 @@ class Connection:
     ) -> None:
         self._socket = socket
         self._settings = settings
+        self._default_model = default_model(settings)
         self._outbox = Outbox(socket)
         self._board = Board(
             settings.max_active, settings.max_named, settings.max_queued, settings.max_queued_bytes
@@ -147,7 +149,7 @@ class Connection:
             # Answers alone have piled up: it asks on and on, and reads nothing.
             self._socket.end(1013, "slow_consumer")
             return
-        frame = read(data, self._settings.model)
+        frame = read(data, self._default_model)
         if isinstance(frame, Create):
             self._submit(frame)
         elif isinstance(frame, Refusal):

@@ -67,7 +67,8 @@ def run(settings: Settings) -> None:
     except Missing as missing:
         raise click.ClickException(str(missing)) from None
     announce = partial(_announce, bool(settings.api_keys))
-    serve(settings.model_copy(update={"upstream": None}), _llama, announce)
+    bare = settings.model_copy(update={"upstream": None, "upstreams": ()})
+    serve(bare, _llama, announce)
 
 
 def _llama(stack: ExitStack) -> dict[str, str]:

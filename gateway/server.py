@@ -17,6 +17,7 @@ from gateway.app import Gateway
 from gateway.embedded import Embedded
 from gateway.listening import Listener, Orderly, listen
 from gateway.socket import CLOSE_TIMEOUT, Socket
+from gateway.upstream.settings import upstreams
 
 if TYPE_CHECKING:
     import socket
@@ -107,15 +108,14 @@ def serve(
     with contextlib.ExitStack() as stack:
         listener = listen(settings.host, settings.port, "--port or MULTILANE_PORT")
         stack.callback(listener.close)
-        if settings.upstream is None:
+        if settings.upstream is None and not settings.upstreams:
             settings = settings.model_copy(update=(bundled or _rehearsal)(stack))
-        elif not urlsplit(settings.upstream).path:
-            asked = f"{settings.upstream}/responses"
-            log.warning("--upstream has no path: %s is asked; most backends want …/v1", asked)
+        else:
+            _warn_of_paths(settings)
         settings, engine = _engine(settings, stack)
 
         def listening() -> None:
-            log.info("ws://%s/v1/responses -> %s", listener.place, settings.upstream)
+            log.info("ws://%s/v1/responses -> %s", listener.place, _places(settings))
             if announce is not None:
                 announce(listener)
 
@@ -125,6 +125,19 @@ def serve(
         gc.freeze()
         gc.set_threshold(10_000, 10, 10)
         server.run(listener.sockets)
+
+
+def _warn_of_paths(settings: Settings) -> None:
+    for one in upstreams(settings):
+        if not urlsplit(one.url).path:
+            which = f"the url of {one.name}" if settings.upstreams else "--upstream"
+            asked = f"{one.place}/responses"
+            log.warning("%s has no path: %s is asked; most backends want …/v1", which, asked)
+
+
+def _places(settings: Settings) -> str:
+    """What a gateway with these settings stands in front of."""
+    return ", ".join(f"{one.prefix}{one.place}" for one in upstreams(settings))
 
 
 def _rehearsal(stack: contextlib.ExitStack) -> dict[str, str]:

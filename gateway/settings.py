@@ -1,5 +1,7 @@
 """What can be set: one field = one flag = one MULTILANE_* variable = one row in README.
 
+The tables of FILE_ONLY are in multilane.toml and nowhere else.
+
 `Settings(...)` looks at nothing but its arguments; `gateway.sources.load` reads flags, environment
 and file. `python -m gateway.settings` prints README's table.
 """
@@ -8,9 +10,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
+from gateway.upstream.settings import UpstreamSettings  # noqa: TC001  (pydantic reads it)
 from gateway.values import (
     ANY_CASE,
     SIZE,
@@ -32,6 +35,8 @@ from gateway.values import (
 )
 
 PREFIX: Final = "MULTILANE_"
+#: Has no flag, no variable and no row; README has a table for each.
+FILE_ONLY: Final = ("upstreams",)
 
 
 class Settings(BaseSettings):
@@ -133,6 +138,9 @@ class Settings(BaseSettings):
     log_format: Annotated[Literal["text", "json"], ANY_CASE] = Field(
         "text", description="Log lines for people or not."
     )
+    upstreams: tuple[UpstreamSettings, ...] = Field(
+        (), description="Several backends, instead of `--upstream`."
+    )
 
     @field_validator("forward_authorization")
     @classmethod
@@ -168,7 +176,8 @@ class Settings(BaseSettings):
 
 def flag(name: str) -> str | None:
     """The command line's name for a field; None where there is no flag."""
-    if name == "upstream_key":  # a command line is there for everyone to read
+    # A command line is there for everyone to read, and it holds no tables.
+    if name in ("upstream_key", *FILE_ONLY):
         return None
     return "--api-key" if name == "api_keys" else f"--{name.replace('_', '-')}"
 
@@ -178,9 +187,9 @@ def variable(name: str) -> str:
     return PREFIX + name.upper()
 
 
-def choices(name: str) -> list[str]:
+def choices(name: str, model: type[BaseModel] = Settings) -> list[str]:
     """All that a field can be, if they are few."""
-    kind = Settings.model_fields[name].annotation
+    kind = model.model_fields[name].annotation
     if name == "dialect":
         return dialects()
     return list(get_args(kind)) if get_origin(kind) is Literal else []
@@ -198,13 +207,13 @@ def metavar(name: str) -> str:
     return kinds.get(field.annotation) or names.get(name, "NAME")
 
 
-def shown(name: str, value: Any) -> str:
+def shown(name: str, value: Any, model: type[BaseModel] = Settings) -> str:
     """A value as a person writes it: 8MiB rather than 8388608."""
-    if value is None or value == ():
+    if value is None or value == () or value == {}:
         return "none"
     if isinstance(value, bool):
         return str(value).lower()
-    if SIZE in Settings.model_fields[name].metadata:
+    if SIZE in model.model_fields[name].metadata:
         unit = next(unit for unit, size in UNITS.items() if value % size == 0)
         return f"{value // UNITS[unit]}{unit}" if value else "0"
     return f"{value:.10g}" if isinstance(value, float) else str(value)
@@ -214,6 +223,8 @@ def table() -> str:
     """README's settings table."""
     rows = ["| Flag | Variable | Default | What it does |", "| --- | --- | --- | --- |"]
     for name, field in Settings.model_fields.items():
+        if name in FILE_ONLY:
+            continue
         option = f"`{flag(name)}`" if flag(name) else "none"
         default = shown(name, field.default)
         rows.append(f"| {option} | `{variable(name)}` | {default} | {field.description} |")

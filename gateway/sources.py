@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_origin
+from typing import TYPE_CHECKING, Any, Final
 
-from annotated_types import Ge, Gt, Le
 from pydantic import ValidationError
 from pydantic_settings import EnvSettingsSource
 
-from gateway.settings import PREFIX, Settings, choices, flag, shown, variable
-from gateway.values import SIZE
+from gateway import keyfile
+from gateway.settings import FILE_ONLY, PREFIX, Settings, flag, variable
+from gateway.upstream import tables
+from gateway.wording import allowed, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from pydantic_core import ErrorDetails
 
@@ -41,15 +41,28 @@ def load(flags: Mapping[str, Any] | None = None, config: Path | None = None) -> 
     # One dictionary of field -> (what to call its origin, value) per place, weakest first.
     found: dict[str, tuple[str, Any]] = {}
     found |= _file(config)
-    found |= _environment()
+    upstreams = found.pop("upstreams", None)
+    key_variables = tables.variables(upstreams[1]) if upstreams is not None else set()
+    found |= _environment(key_variables)
     found |= _secret_files()
     found |= {name: (flag(name) or name, value) for name, value in (flags or {}).items()}
     try:
-        return Settings(**{name: value for name, (_, value) in found.items()})
+        settings = Settings(**{name: value for name, (_, value) in found.items()})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         # Not chained: the library's own report shows input.
         raise BadStart(_line(first, found)) from None
+    if upstreams is None:
+        return settings
+    for name in ("upstream", "upstream_key"):
+        # The variable of that key may as well be named by a table.
+        if name in found and variable(name) not in key_variables:
+            raise BadStart(f"{found[name][0]}: cannot go with [[upstreams]], which have their own")
+    try:
+        made = tables.read(upstreams[1], settings)
+    except tables.BadTable as bad:
+        raise BadStart(f"{upstreams[0]}{bad}") from None
+    return settings.model_copy(update={"upstreams": made})
 
 
 def _file(config: Path | None) -> dict[str, tuple[str, Any]]:
@@ -67,18 +80,19 @@ def _file(config: Path | None) -> dict[str, tuple[str, Any]]:
             ways = f"{variable(name)} or {variable(name)}_FILE"
             raise BadStart(f"{path}: {name} is a secret and is not read from here; set {ways}")
         if name not in Settings.model_fields:
-            raise BadStart(f"{path}: {_unknown(name, Settings.model_fields)}")
+            raise BadStart(f"{path}: {unknown(name, Settings.model_fields)}")
     return {name: (f"{path}: {name}", value) for name, value in content.items()}
 
 
-def _environment() -> dict[str, tuple[str, Any]]:
-    known = {variable(name) for name in Settings.model_fields}
+def _environment(others: Collection[str]) -> dict[str, tuple[str, Any]]:
+    """What the environment sets; `others` are variables of ours that are no settings."""
+    known = {variable(name) for name in Settings.model_fields if name not in FILE_ONLY}
     known |= {f"{variable(name)}_FILE" for name in SECRETS}
     linked = PREFIX + "SERVICE_HOST" in os.environ
     for name in os.environ:
         ours = name.startswith(PREFIX) and not (linked and SERVICE_LINK.fullmatch(name))
-        if ours and name not in known and name not in OTHERS:
-            raise BadStart(_unknown(name, known))
+        if ours and name not in known and name not in (*OTHERS, *others):
+            raise BadStart(unknown(name, known))
     values = EnvSettingsSource(Settings)()
     if linked and os.environ.get(variable("port"), "").startswith(("tcp://", "udp://", "sctp://")):
         del values["port"]
@@ -95,22 +109,11 @@ def _secret_files() -> dict[str, tuple[str, Any]]:
         if variable(name) in os.environ:
             raise BadStart(f"{place}: set either this or {variable(name)}, not both")
         try:
-            lines = [line.strip() for line in Path(path).read_text("utf-8").splitlines()]
-        except OSError as error:
-            raise BadStart(f"{place}: {path!r} cannot be read: {error.strerror}") from None
-        except ValueError:
-            raise BadStart(f"{place}: {path!r} is not a text file in UTF-8") from None
-        keys = [line for line in lines if line]
-        if not keys or (name == "upstream_key" and len(keys) > 1):
-            wanted = "one key" if name == "upstream_key" else "keys, one per line"
-            raise BadStart(f"{place}: {path!r} must hold {wanted}; it has {len(keys)}")
+            keys = keyfile.read(path, one=name == "upstream_key")
+        except ValueError as error:
+            raise BadStart(f"{place}: {error}") from None
         found[name] = (place, keys if name == "api_keys" else keys[0])
     return found
-
-
-def _unknown(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
-    return f"{name} is not a setting" + (f"; did you mean {near[0]}?" if near else "")
 
 
 def _line(error: ErrorDetails, found: Mapping[str, tuple[str, Any]]) -> str:
@@ -123,33 +126,6 @@ def _line(error: ErrorDetails, found: Mapping[str, tuple[str, Any]]) -> str:
     if name in SECRETS:
         return f"{origin}: must be keys of visible ASCII characters"
     if value == "":
-        allowed = _allowed(name)
-        return f"{origin}: must not be empty" + (f": {allowed}" if allowed != "text" else "")
-    return f"{origin}: must be {_allowed(name)}, not {str(value)[:40]!r}"
-
-
-def _allowed(name: str) -> str:
-    """What a field takes, in words."""
-    field = Settings.model_fields[name]
-    if SIZE in field.metadata:
-        return "a size such as 8MiB, 512KiB or 1048576 (bytes)" + _bounds(name)
-    kind = field.annotation
-    if named := choices(name):
-        return f"{', '.join(named[:-1])} or {named[-1]}"
-    if get_origin(kind) is tuple:
-        return "a list of text"
-    kinds: dict[object, str] = {bool: "true or false", int: "an integer", float: "seconds"}
-    return kinds.get(kind, "text") + _bounds(name)
-
-
-def _bounds(name: str) -> str:
-    found = {type(bound): bound for bound in Settings.model_fields[name].metadata}
-    match found.get(Ge), found.get(Gt), found.get(Le):
-        case Ge(ge=least), None, Le(le=most):
-            return f" from {shown(name, least)} to {shown(name, most)}"
-        case None, Gt(gt=below), Le(le=most):
-            return f", more than {shown(name, below)} and up to {shown(name, most)}"
-        case Ge(ge=least), None, None:
-            return f", at least {shown(name, least)}"
-        case _:
-            return ""
+        wanted = allowed(name)
+        return f"{origin}: must not be empty" + (f": {wanted}" if wanted != "text" else "")
+    return f"{origin}: must be {allowed(name)}, not {str(value)[:40]!r}"

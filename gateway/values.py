@@ -15,11 +15,16 @@ from annotated_types import Le
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 import gateway.dialects
+from gateway.upstream.request import SPOKEN_FOR, sendable
 
 REDIS_SCHEMES: Final = (
     *("redis", "rediss", "unix"),
     *("redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"),
 )
+#: Headers that carry a key, whatever the dialect.
+CREDENTIALS: Final = frozenset({"authorization", "api-key", "x-api-key"})
+#: Where the key of a table `[[upstreams]]` is.
+KEY_PLACES: Final = "set key_env (a variable's name) or key_file (a path)"
 UNITS: Final = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "B": 1}
 
 
@@ -89,12 +94,32 @@ def _upstream(value: str) -> str:
         known = False
     if not known or not re.fullmatch(r"[!-~]+", value):
         raise ValueError(url)
-    if parts.username is not None or parts.query or parts.fragment:
-        raise ValueError(f"{url}, without user, query or fragment")
-    base = parts.scheme + value[len(parts.scheme) :].rstrip("/")
+    if parts.username is not None or parts.fragment:
+        raise ValueError(f"{url}, without user or fragment")
+    place, mark, query = value.partition("?")
+    base = parts.scheme + place[len(parts.scheme) :].rstrip("/")
     if base.endswith("/responses"):
         raise ValueError(f"{url}: give the base, without /responses, which the gateway appends")
-    return base
+    return f"{base}{mark}{query}" if query else base
+
+
+def _headers(headers: dict[str, str]) -> dict[str, str]:
+    """Names in lower case. A refusal names the header and never what it holds."""
+    for name, value in headers.items():
+        if name.lower() in SPOKEN_FOR:
+            raise ValueError(f"{name!r} is the gateway's own to send")
+        if name.lower() in CREDENTIALS:
+            raise ValueError(f"{name!r} is a secret and is not read from here; {KEY_PLACES}")
+        if not sendable(name, value):
+            raise ValueError(f"{name!r} cannot be sent: a header's name or value has other signs")
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def _key_variable(value: str) -> str:
+    # Never says what it was given: people mistake it for the place of the key itself.
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+        raise ValueError("must be the name of a variable that holds the key, not the key itself")
+    return value
 
 
 def _redis(url: str) -> str:
@@ -130,6 +155,8 @@ Seconds = Annotated[float, BeforeValidator(_number), Le(1_000_000_000)]
 Size = Annotated[int, SIZE]
 Text = Annotated[str, AfterValidator(str.strip), Field(min_length=1)]
 Host = Annotated[str, AfterValidator(_host)]
+Headers = Annotated[dict[str, str], AfterValidator(_headers)]
+Variable = Annotated[str, AfterValidator(_key_variable)]
 BaseUrl = Annotated[str, AfterValidator(_upstream)]
 Dialect = Annotated[str, ANY_CASE, AfterValidator(_dialect)]
 RedisUrl = Annotated[str, AfterValidator(_redis)]

@@ -52,7 +52,7 @@ class Upstream(Protocol):
 
         `body` is the client's, `items` the whole effective input as JSON bytes, `headers` the
         client's allowed ones. Retries while nothing was relayed. Raises UpstreamFault, or
-        ClientFault where the dialect cannot say it.
+        ClientFault where the dialect cannot say it, or where no backend takes that model.
         """
 
 

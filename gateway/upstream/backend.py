@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.logs import Sparing
-from gateway.upstream import dialect
+from gateway.upstream import dialect, models
 from gateway.upstream.faults import Answered
 from gateway.upstream.http import HttpClient
 from lanes.errors import UpstreamFault
+from lanes.ports import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -18,15 +19,8 @@ if TYPE_CHECKING:
     from gateway.upstream.dialect import Converter
     from gateway.upstream.settings import UpstreamSettings
     from gateway.upstream.stream import EventStream
-    from lanes.ports import Event, Stream
+    from lanes.ports import Event
     from lanes.profile import Profile
-
-#: What the operator may have got wrong when the backend refuses everything.
-HINTS: Final = {
-    401: "is MULTILANE_UPSTREAM_KEY right?",
-    403: "is MULTILANE_UPSTREAM_KEY right?",
-    404: "is --upstream right?",
-}
 
 
 class Backend:
@@ -48,7 +42,7 @@ class Backend:
 
     @property
     def _url(self) -> str:
-        return f"{self._settings.url}{self._dialect.path}"
+        return f"{self._settings.place}{self._dialect.path}"
 
     @property
     def _profile(self) -> Profile:
@@ -57,19 +51,21 @@ class Backend:
         steerable = profile.steerable and settings.steerable
         return replace(profile, cuts_text=cuts_text, steerable=steerable)
 
-    def _auth(self) -> dict[str, str]:
-        key = self._settings.key
-        return {} if key is None else self._dialect.auth(key.get_secret_value())
+    def _headers(self, client: Mapping[str, str]) -> dict[str, str]:
+        """What is sent: the client's, the operator's, and one key at most."""
+        headers, key = {**client, **self._settings.headers}, self._settings.key
+        if key is not None:
+            headers.pop("authorization", None)  # the client's is for others to see
+            headers |= self._dialect.auth(key.get_secret_value())
+        return headers
 
     async def open(
         self, body: Mapping[str, Any], items: Sequence[bytes], headers: Mapping[str, str]
-    ) -> Stream:
+    ) -> Opened:
         """Send one request and wait for the head of its answer. Raises UpstreamFault."""
         request = self._dialect.request(body, items)
         try:
-            stream = await self._client.post(
-                self._dialect.path, request, {**headers, **self._auth()}
-            )
+            stream = await self._client.post(self._dialect.path, request, self._headers(headers))
         except UpstreamFault as fault:
             self._notice(fault)
             if fault.status == 404 and fault.code == "not_found" and fault.param is None:
@@ -80,23 +76,38 @@ class Backend:
         converter = None if made is None else made(body)
         return _Watched(stream, self._profile, self._notice_cut, converter)
 
+    async def models(self, headers: Mapping[str, str]) -> dict[str, int]:
+        """Ask which models it has (see `models.read`). Raises UpstreamFault."""
+        wanted = {**self._headers(headers), "accept": "application/json"}
+        return models.read(
+            await self._client.fetch("GET", "/models", wanted, timeout=models.TIMEOUT)
+        )
+
     async def aclose(self) -> None:
         """Close all connections to the backend."""
         await self._client.aclose()
 
     def _notice(self, fault: UpstreamFault) -> None:
         """Tell the operator what is theirs to mend. Never the backend's words: they quote input."""
+        prefix, hint = self._settings.prefix, self._settings.hint(fault.status)
         if not isinstance(fault, Answered):
             if fault.status != 503:  # that is us, shutting down
-                self._notices.warning("unreached", f"{fault.message} (POST {self._url})")
-        elif fault.status in HINTS or fault.status >= 500:
-            hint = f"; {HINTS[fault.status]}" if fault.status in HINTS else ""
-            line = f"The backend answers {fault.status} to POST {self._url}{hint}"
-            self._notices.warning(f"answered {fault.status}", line)
+                self._notices.warning("unreached", f"{prefix}{fault.message} (POST {self._url})")
+        elif hint is not None or fault.status >= 500:
+            line = f"{prefix}The backend answers {fault.status} to POST {self._url}"
+            self._notices.warning(f"answered {fault.status}", f"{line}; {hint}" if hint else line)
 
     def _notice_cut(self, fault: UpstreamFault) -> None:
         if fault.status != 503:
-            self._notices.warning("cut", f"An answer was cut: {fault.message} (POST {self._url})")
+            line = f"{self._settings.prefix}An answer was cut: {fault.message} (POST {self._url})"
+            self._notices.warning("cut", line)
+
+
+class Opened(Stream, Protocol):
+    """A stream that can be looked into before it is relayed."""
+
+    async def first(self) -> list[Event]:
+        """Wait for its first events (see EventStream)."""
 
 
 class _Watched:
@@ -115,6 +126,14 @@ class _Watched:
         self._converter = converter
         self.pause, self.resume = stream.pause, stream.resume
         self.release, self.close = stream.release, stream.close
+
+    async def first(self) -> list[Event]:
+        """Wait for the first events (see EventStream)."""
+        try:
+            return await self._stream.first()
+        except UpstreamFault as fault:
+            self._notice(fault)
+            raise
 
     async def relay(self, sink: Callable[[list[Event]], None]) -> None:
         """Relay it (see EventStream)."""

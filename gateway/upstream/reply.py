@@ -66,6 +66,12 @@ class Reply:
         if self._fault is not None:
             raise self._fault
 
+    async def until(self, sign: asyncio.Future[None]) -> None:
+        """Wait for a sign of the body's content, or as `end` does if there never is one."""
+        await asyncio.wait((sign, self._over), return_when=asyncio.FIRST_COMPLETED)
+        if self._fault is not None and not sign.done():
+            raise self._fault
+
     def pause(self) -> None:
         """Stop reading until `resume`."""
         self._paused = True

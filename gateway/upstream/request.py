@@ -15,7 +15,7 @@ _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _PATH = re.compile(r"/[\x21-\x7e]*")
 
 #: What belongs to one hop, or frames the body: ours to say, whoever asks.
-_OWN = frozenset(
+SPOKEN_FOR = frozenset(
     {
         "accept-encoding",
         "connection",
@@ -38,6 +38,11 @@ _DEFAULTS = {
 }
 
 
+def sendable(name: str, value: str) -> bool:
+    """Whether a header of that name and value can go on the wire."""
+    return bool(_NAME.fullmatch(name) and _VALUE.fullmatch(value))
+
+
 def head(
     route: Route, path: str, headers: Mapping[str, str], length: int, method: str = "POST"
 ) -> bytes:
@@ -50,10 +55,10 @@ def head(
         raise ValueError(f"{path!r} is no request path")
     fields = dict(_DEFAULTS)
     for name, value in headers.items():
-        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+        if not sendable(name, value):
             raise ValueError(f"header {name!r} cannot be sent")
         fields[name.lower()] = value
-    for name in _OWN.intersection(fields):
+    for name in SPOKEN_FOR.intersection(fields):
         del fields[name]
     fields["content-length"] = str(length)
     if route.proxy is not None and route.proxy.authorization and not route.tunnelled:

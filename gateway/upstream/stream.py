@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,7 +22,30 @@ class EventStream:
         self._split = splitter.feed
         self._sink: Callable[[list[Event]], None] = _nowhere
         self._wanted = True
+        self._kept: list[Event] = []
         self.headers = reply.headers
+
+    async def first(self) -> list[Event]:
+        """Wait for the first events and leave them to `relay`; none if the body ends without any.
+
+        Raises UpstreamFault as `relay` does, and cancelling it closes the connection. Call once.
+        """
+        come = asyncio.get_running_loop().create_future()
+
+        def keep(events: list[Event]) -> None:
+            self._kept += events
+            if not come.done():
+                come.set_result(None)
+
+        self._sink = keep
+        try:
+            self._reply.start(self._receive)
+            await self._reply.until(come)
+        except BaseException:
+            self._reply.close()
+            raise
+        self._kept = self._kept or self._splitter.finish()
+        return self._kept
 
     async def relay(self, sink: Callable[[list[Event]], None]) -> None:
         """Call `sink` with all events of each network read, from within that read.
@@ -33,6 +57,8 @@ class EventStream:
         self._sink = sink
         reply = self._reply
         try:
+            if self._kept:
+                sink(self._kept)
             if self._wanted:
                 reply.start(self._receive)
             await reply.end()

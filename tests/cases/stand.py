@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from tests.fakes.gateway import running
 from tests.fakes.upstream import Upstream, upstream
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
     from tests.fakes.client import Event
     from tests.fakes.exchange import Exchange
@@ -69,16 +69,23 @@ async def stand(
     script: Callable[[Exchange], Any] | None = None, *, key: str | None = None, **settings: Any
 ) -> AsyncIterator[Stand]:
     """`settings` are the gateway's, `key` is the client's."""
-    errors: list[logging.LogRecord] = []
-    watch = _Watch(errors)
-    logging.getLogger().addHandler(watch)
-    try:
+    with watched() as errors:
         async with (
             upstream(script) as fake,
             running(Settings(**{"upstream": fake.url, **settings})) as url,
             connect(url, headers={"authorization": f"Bearer {key}"} if key else None) as client,
         ):
             yield Stand(fake, client, url, errors)
+
+
+@contextmanager
+def watched() -> Iterator[list[logging.LogRecord]]:
+    """What is logged as an error in this block; the end wants nothing left of it."""
+    errors: list[logging.LogRecord] = []
+    watch = _Watch(errors)
+    logging.getLogger().addHandler(watch)
+    try:
+        yield errors
     finally:
         logging.getLogger().removeHandler(watch)
     assert not errors, [record.getMessage() for record in errors]

@@ -43,7 +43,7 @@ FLAGS = [
     ("--upstream http:///v1", f"--upstream: {URL}"),
     ("--upstream http://b:99999/v1", f"--upstream: {URL}"),
     ("--upstream http://[::1/v1", f"--upstream: {URL}"),
-    ("--upstream http://u:hush@b/v1", f"--upstream: {URL}, without user, query or fragment"),
+    ("--upstream http://u:hush@b/v1", f"--upstream: {URL}, without user or fragment"),
     (
         "--upstream http://b.example/v1/responses/",
         f"--upstream: {URL}: give the base, without /responses, which the gateway appends",

@@ -1,0 +1,20 @@
+"""Keys that are kept in a file of their own, one a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def read(path: str, *, one: bool) -> list[str]:
+    """The keys in a file, only `one` or any number. Raises ValueError, which tells none of them."""
+    try:
+        lines = [line.strip() for line in Path(path).read_text("utf-8").splitlines()]
+    except OSError as error:
+        raise ValueError(f"{path!r} cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise ValueError(f"{path!r} is not a text file in UTF-8") from None
+    keys = [line for line in lines if line]
+    if not keys or (one and len(keys) > 1):
+        wanted = "one key" if one else "keys, one per line"
+        raise ValueError(f"{path!r} must hold {wanted}; it has {len(keys)}")
+    return keys

@@ -1,0 +1,75 @@
+"""So many requests at a time at one upstream; further ones wait in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from gateway.upstream.backend import Opened
+    from lanes.ports import Event
+    from lanes.profile import Profile
+
+
+class Turns:
+    """Opens streams, `limit` of them at a time."""
+
+    def __init__(self, limit: int) -> None:
+        self._free = anyio.Semaphore(limit, fast_acquire=True)
+
+    async def open(self, opening: Callable[[], Awaitable[Opened]]) -> Opened:
+        """Wait for a turn, then open. The turn is over with the stream, or if there is none."""
+        await self._free.acquire()
+        try:
+            stream = await opening()
+        except BaseException:
+            self._free.release()
+            raise
+        return _Counted(stream, self._free.release)
+
+
+class _Counted:
+    """A stream that gives its turn back, once, however it ends."""
+
+    def __init__(self, stream: Opened, over: Callable[[], None]) -> None:
+        self._stream = stream
+        self._over: Callable[[], None] | None = over
+        self.pause, self.resume = stream.pause, stream.resume
+
+    @property
+    def profile(self) -> Profile:
+        """That of the stream within."""
+        return self._stream.profile
+
+    async def first(self) -> list[Event]:
+        """Wait for the first events (see EventStream)."""
+        try:
+            return await self._stream.first()
+        except BaseException:
+            self._end()
+            raise
+
+    async def relay(self, sink: Callable[[list[Event]], None]) -> None:
+        """Relay it (see EventStream)."""
+        try:
+            await self._stream.relay(sink)
+        finally:
+            self._end()
+
+    def release(self) -> None:
+        """Want nothing more."""
+        self._stream.release()
+        self._end()
+
+    def close(self) -> None:
+        """Close the connection now."""
+        self._stream.close()
+        self._end()
+
+    def _end(self) -> None:
+        over, self._over = self._over, None
+        if over is not None:
+            over()
