@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cases.several import listing, several
+from tests.cases.several import several
 from tests.cases.stand import answer, said
 from tests.cases.steered import talking, turns
 from tests.fakes.events import reply
@@ -54,7 +54,11 @@ async def test_every_snapshot_says_what_the_client_asked_for() -> None:
 
 
 async def test_patterns_go_in_the_order_of_the_file() -> None:
-    tables = {"a": {"models": ["m-1*"]}, "b": {"models": ["m-*"]}, "c": {"models": ["m-2"]}}
+    tables: dict[str, dict[str, Any]] = {
+        "a": {"models": ["m-1*"]},
+        "b": {"models": ["m-*"]},
+        "c": {"models": ["m-2"]},
+    }
     async with several(tables) as of:
         await taken(of, "m-10", "a")
         await taken(of, "m-20", "b")
@@ -87,7 +91,7 @@ async def test_an_unknown_model_is_a_404_and_the_lane_goes_on(lane: str | None) 
 
 
 async def test_the_names_in_it_are_bounded() -> None:
-    tables = {"a": {"models": [f"m{n}" for n in range(25)]}}
+    tables: dict[str, dict[str, Any]] = {"a": {"models": [f"m{n}" for n in range(25)]}}
     async with several(tables) as of:
         await of.client.create("a", model="x" * 1000)
         message = (await of.client.error("a"))["error"]["message"]
@@ -122,7 +126,10 @@ async def test_a_warm_up_asks_nobody_whatever_its_model() -> None:
 async def test_a_create_without_a_model(
     settings: dict[str, Any], by: str, asked_as: str, shown: str
 ) -> None:
-    tables = {"cloud": TWO["cloud"], "local": {**TWO["local"], "default": "fast"}}
+    tables: dict[str, dict[str, Any]] = {
+        "cloud": TWO["cloud"],
+        "local": {**TWO["local"], "default": "fast"},
+    }
     async with several(tables, **settings) as of:
         exchange, response = await of[by].turn("a", model=None)
         assert exchange.body["model"] == asked_as
@@ -171,7 +178,7 @@ async def test_a_steers_successor_goes_to_the_same_upstream() -> None:
 
 
 async def test_each_upstream_has_its_own_boundary_and_its_own_say_in_steering() -> None:
-    tables = {
+    tables: dict[str, dict[str, Any]] = {
         "text": {"models": ["t"]},
         "item": {"models": ["i"], "steer_boundary": "item"},
         "none": {"models": ["n"], "steerable": False},
@@ -192,7 +199,7 @@ async def test_each_upstream_has_its_own_boundary_and_its_own_say_in_steering() 
 async def test_each_has_its_own_dialect_headers_and_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLOUD_KEY", "sk-cloud")
     monkeypatch.setenv("AZURE_KEY", "sk-azure")
-    tables = {
+    tables: dict[str, dict[str, Any]] = {
         "cloud": {"models": ["c"], "key_env": "CLOUD_KEY", "headers": {"X-Team": "t"}},
         "azure": {"models": ["z"], "key_env": "AZURE_KEY", "dialect": "azure"},
         "local": {"models": ["l"], "dialect": "llamacpp", "headers": {"User-Agent": "ours"}},
@@ -233,7 +240,7 @@ async def test_secrets_are_in_no_line_and_in_no_error(
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="multilane")
     monkeypatch.setenv("CLOUD_KEY", "sk-hush")
-    tables = {
+    tables: dict[str, dict[str, Any]] = {
         "cloud": {"models": ["m", "n*"], "key_env": "CLOUD_KEY", "headers": {"x-own": "hush"}},
         "away": {"models": ["x"], "url": "http://127.0.0.1:9/v1?k=hush"},
     }
@@ -256,42 +263,3 @@ async def test_secrets_are_in_no_line_and_in_no_error(
     assert lines[4].startswith("away: The backend could not be reached: ")
     assert lines[4].endswith("(POST http://127.0.0.1:9/v1/responses)")
     assert "hush" not in caplog.text
-
-
-async def test_who_names_no_models_takes_what_it_lists() -> None:
-    tables: dict[str, dict[str, Any]] = {"a": {}, "b": {}, "c": {"models": ["c*"]}}
-    scripts = {
-        "a": listing("m1", "both", others=lambda _: reply("a")),
-        "b": listing("m2", "both", "c1", others=lambda _: reply("b")),
-        "c": lambda _: reply("c"),
-    }
-    async with several(tables, scripts) as of:
-        for model, by in (("m1", "a"), ("m2", "b"), ("both", "a"), ("c1", "c")):
-            await of.client.create("a", model=model)
-            response = await of.client.ended("a")
-            assert response["output"][0]["content"][0]["text"] == by, model
-        await of.client.create("a", model="none")
-        message = (await of.client.error("a"))["error"]["message"]
-        assert message.endswith("Known: m1, both, m2, c1, c*.")
-        lists = [e for fake in of.fakes.values() for e in fake.exchanges if "models" in e.path]
-        assert len(lists) == 2  # one each, and none of who says what it takes
-
-
-async def test_who_cannot_be_asked_takes_what_nobody_lists() -> None:
-    async def without(exchange: Any) -> None:
-        if exchange.path.endswith("/models"):
-            await exchange.reply(404, {"detail": "Not Found"})
-        else:
-            await answer(exchange, reply("b"))
-
-    scripts = {"a": listing("m1", others=lambda _: reply("a")), "b": without}
-    async with several({"a": {}, "b": {}}, scripts) as of:
-        for model, by in (("m1", "a"), ("what", "b")):
-            await of.client.create("a", model=model)
-            response = await of.client.ended("a")
-            assert response["output"][0]["content"][0]["text"] == by
-
-
-async def test_the_only_one_without_models_takes_everything_unasked() -> None:
-    async with several({"a": {"models": ["m"]}, "b": {}}) as of:
-        assert await taken(of, "whatever", "b") == "whatever"

@@ -1,0 +1,84 @@
+"""The directory by itself: who claims a model, and its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+from gateway.upstream.choice import Claims, Taken, takes
+from gateway.upstream.directory import Directory
+from gateway.upstream.settings import UpstreamSettings
+from lanes.errors import UpstreamFault
+
+
+def one(name: str, **keys: Any) -> UpstreamSettings:
+    return UpstreamSettings(name=name, url="http://127.0.0.1:9/v1", **keys)
+
+
+def test_patterns() -> None:
+    settings = one("a", models=("gpt-[45]*", "o?", "x[1"), aliases={"fast": "y"})
+    for name in ("gpt-4", "gpt-5-mini", "o3", "fast"):
+        assert takes(settings, name), name
+    for name in ("gpt-3", "GPT-4", "o3-mini", "y", "", "Fast"):
+        assert not takes(settings, name), name
+
+
+def test_exact_before_patterns_before_defaults() -> None:
+    claims = Claims(
+        [
+            one("a", models=("m*",)),
+            one("b", models=("m1", "x*"), default="m2"),
+            one("c", aliases={"m3": "q"}, default="d"),
+            one("d", default="d"),
+        ]
+    )
+    found = {name: claims.find(name) for name in ("m1", "m2", "m3", "m4", "x", "d", "none")}
+    assert found == {"m1": 1, "m2": 0, "m3": 2, "m4": 0, "x": 1, "d": 2, "none": None}
+
+
+@pytest.mark.parametrize(
+    ("fallbacks", "owner"),
+    [
+        ({"a": ("b",)}, 0),
+        ({"b": ("a",)}, 1),
+        ({"a": ("b",), "b": ("a",)}, 0),
+        ({"c": ("b", "a")}, 2),
+        ({}, None),
+        ({"c": ("a",)}, None),
+    ],
+)
+def test_a_name_may_be_shared_with_who_steps_in(
+    fallbacks: dict[str, tuple[str, ...]], owner: int | None
+) -> None:
+    names = "abc" if "c" in fallbacks else "ab"
+    upstreams = [one(n, models=("m",), fallbacks=fallbacks.get(n, ())) for n in names]
+    if owner is None:
+        with pytest.raises(Taken):
+            Claims(upstreams)
+    else:
+        assert Claims(upstreams).find("m") == owner
+
+
+async def test_without_its_task_a_directory_is_shutting_down() -> None:
+    directory = Directory([one("a"), one("b")])
+    for asking in (directory.models({}), directory.open({"model": "m"}, [], {})):
+        with pytest.raises(UpstreamFault) as refused:
+            await asking
+        assert refused.value.status == 503
+    await directory.aclose()
+
+
+async def test_the_lists_of_clients_keys_are_bounded() -> None:
+    async with anyio.create_task_group() as tasks:
+        directory = Directory([one("a", connect_timeout=1)])
+        await tasks.start(directory.run)
+        [member] = directory._members
+        kept = member.listing({"authorization": "Bearer 0"})
+        assert member.listing({"authorization": "Bearer 0"}) is kept
+        assert member.listing({"authorization": "Bearer 1"}) is not kept
+        for key in range(2, 300):
+            member.listing({"authorization": f"Bearer {key}"})
+        assert len(member._lists) == 256
+        tasks.cancel_scope.cancel()

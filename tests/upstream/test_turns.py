@@ -1,0 +1,159 @@
+"""Turns at one upstream: given in order, and given back once however a stream ends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from gateway.upstream.faults import unreachable
+from gateway.upstream.turns import Turns
+from lanes.errors import UpstreamFault
+from lanes.profile import Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from gateway.upstream.backend import Opened
+    from lanes.ports import Event
+
+
+class Quiet:
+    """A stream on which nothing comes until it is told to be over."""
+
+    profile = Profile()
+
+    def __init__(self) -> None:
+        self.over = anyio.Event()
+        self.calls: list[str] = []
+
+    async def first(self) -> list[Event]:
+        await self.over.wait()
+        raise unreachable("cut")
+
+    async def relay(self, sink: Callable[[list[Event]], None]) -> None:
+        await self.over.wait()
+
+    def pause(self) -> None:
+        self.calls.append("pause")
+
+    def resume(self) -> None:
+        self.calls.append("resume")
+
+    def release(self) -> None:
+        self.calls.append("release")
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+class Line:
+    """Openings at a limit of `most`; `opened` is who got a turn, in order."""
+
+    def __init__(self, most: int) -> None:
+        self.turns = Turns(most)
+        self.opened: list[str] = []
+        self.streams: dict[str, Opened] = {}
+        self.inner: dict[str, Quiet] = {}
+
+    def comes(self, name: str) -> asyncio.Task[None]:
+        return asyncio.create_task(self._open(name))
+
+    async def _open(self, name: str) -> None:
+        async def opening() -> Opened:
+            self.opened.append(name)
+            self.inner[name] = Quiet()
+            return self.inner[name]
+
+        self.streams[name] = await self.turns.open(opening)
+
+
+async def settled() -> None:
+    for _ in range(10):
+        await checkpoint()
+
+
+ENDINGS: dict[str, Callable[[Line], Coroutine[Any, Any, None]]] = {}
+
+
+def ending(function: Callable[[Line], Coroutine[Any, Any, None]]) -> None:
+    ENDINGS[function.__name__] = function
+
+
+@ending
+async def close(line: Line) -> None:
+    line.streams["a"].close()
+    line.streams["a"].close()
+    assert line.inner["a"].calls == ["close", "close"]
+
+
+@ending
+async def release(line: Line) -> None:
+    line.streams["a"].release()
+    line.streams["a"].close()
+    assert line.inner["a"].calls == ["release", "close"]
+
+
+@ending
+async def end(line: Line) -> None:
+    line.inner["a"].over.set()
+    await line.streams["a"].relay(lambda _: None)
+    line.streams["a"].close()
+
+
+@ending
+async def cancel(line: Line) -> None:
+    relaying = asyncio.ensure_future(line.streams["a"].relay(lambda _: None))
+    await checkpoint()
+    relaying.cancel()
+
+
+@ending
+async def first(line: Line) -> None:
+    line.inner["a"].over.set()
+    with pytest.raises(UpstreamFault):
+        await line.streams["a"].first()
+
+
+@pytest.mark.parametrize("how", ENDINGS)
+async def test_one_turn_is_given_back_once(how: str) -> None:
+    line = Line(1)
+    tasks = [line.comes(name) for name in "abc"]
+    await settled()
+    assert line.opened == ["a"]
+    assert line.streams["a"].profile is Quiet.profile
+    line.streams["a"].pause()
+    line.streams["a"].resume()
+    assert line.inner["a"].calls == ["pause", "resume"]
+    line.inner["a"].calls.clear()
+    await ENDINGS[how](line)
+    await settled()
+    assert line.opened == ["a", "b"]
+    line.streams["b"].close()
+    await asyncio.gather(*tasks)
+    assert line.opened == ["a", "b", "c"]
+
+
+async def test_whoever_gives_up_while_waiting_takes_no_turn() -> None:
+    line = Line(1)
+    a, b, c = (line.comes(name) for name in "abc")
+    await settled()
+    b.cancel()
+    line.streams["a"].close()
+    await settled()
+    assert line.opened == ["a", "c"]
+    await asyncio.gather(a, c)
+
+
+async def test_a_turn_given_to_who_gives_up_just_then_goes_on() -> None:
+    line = Line(1)
+    a, b, c = (line.comes(name) for name in "abc")
+    await settled()
+    line.streams["a"].close()
+    b.cancel()
+    await settled()
+    assert line.opened == ["a", "c"]
+    await asyncio.gather(a, c)
