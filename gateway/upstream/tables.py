@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from gateway import keyfile
-from gateway.settings import Settings, shown
+from gateway.settings import Settings, flag, shown
 from gateway.upstream.choice import Claims, Taken
 from gateway.upstream.settings import UpstreamSettings, inherited
 from gateway.values import KEY_PLACES
@@ -142,7 +142,7 @@ def table() -> str:
         field = UpstreamSettings.model_fields[name]
         default = shown(name, field.get_default(call_default_factory=True), UpstreamSettings)
         if name in shared:
-            default = f"as `{name}` above"
+            default = f"as `{flag(name)}`"
         elif field.is_required():
             default = "required"
         rows.append(f"| `{name}` | {default} | {field.description} |")

@@ -63,13 +63,23 @@ class Process:
 
 @asynccontextmanager
 async def process(
-    where: Path, *options: str, script: Callable[[Exchange], Any] | None = None
+    where: Path,
+    *options: str,
+    script: Callable[[Exchange], Any] | None = None,
+    config: Callable[[str], str] | None = None,
 ) -> AsyncIterator[Process]:
-    """`multilane serve` on a free port, in front of a scripted upstream."""
+    """`multilane serve` on a free port, in front of a scripted upstream.
+
+    `config` makes a multilane.toml that names the upstream from its base URL.
+    """
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     async with upstream(script) as fake:
-        words = ["serve", "--port", str(port), "--upstream", fake.url, *options]
+        words = ["serve", "--port", str(port), *options]
+        if config is None:
+            words += ["--upstream", fake.url]
+        else:
+            (where / "multilane.toml").write_text(config(fake.url), "utf-8")
         with _spawned(where, words) as child:
             await _listening(port)
             yield Process(fake, port, child)

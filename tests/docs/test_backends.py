@@ -1,0 +1,102 @@
+"""README's section on several backends: its multilane.toml starts and does what it says there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gateway.sources import load
+from tests.cases.stand import answer
+from tests.fakes.client import connect
+from tests.fakes.gateway import running
+from tests.fakes.upstream import upstream
+
+if TYPE_CHECKING:
+    import pytest
+
+    from gateway.settings import Settings
+
+README = Path(__file__).parents[2] / "README.md"
+TEXT = README.read_text("utf-8")
+[TOML] = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
+
+
+def read(where: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """What README's file sets."""
+    monkeypatch.chdir(where)
+    for name in re.findall(r'key_env = "(\w+)"', TOML):
+        monkeypatch.setenv(name, f"sk-{name}")
+    Path("multilane.toml").write_text(TOML, "utf-8")
+    return load()
+
+
+def test_the_table_of_keys_is_current() -> None:
+    printed = subprocess.run(
+        [sys.executable, "-m", "gateway.upstream.tables"],
+        cwd=README.parent,
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    ).stdout
+    _, opened, rest = TEXT.partition("<!-- upstreams -->\n")
+    table, closed, _ = rest.partition("<!-- /upstreams -->")
+    assert opened, "README has no table between <!-- upstreams --> and <!-- /upstreams -->"
+    assert closed, "README has no table between <!-- upstreams --> and <!-- /upstreams -->"
+    assert table.strip() == printed.strip(), "put in what `python -m gateway.upstream.tables` says"
+
+
+def test_the_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cloud, azure, house = read(tmp_path, monkeypatch).upstreams
+    assert (cloud.name, azure.name, house.name) == ("cloud", "azure", "house")
+    assert cloud.fallbacks == ("azure", "house")
+    assert {one.retries for one in (cloud, azure, house)} == {1}
+    assert azure.dialect == "azure"
+    assert cloud.key is not None
+    assert cloud.key.get_secret_value() == "sk-OPENAI_API_KEY"
+
+
+async def test_the_file_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = read(tmp_path, monkeypatch)
+    async with AsyncExitStack() as stack:
+        fakes = {
+            one.name: await stack.enter_async_context(upstream()) for one in settings.upstreams
+        }
+        moved = tuple(
+            one.model_copy(update={"url": fakes[one.name].url, "retries": 0})
+            for one in settings.upstreams
+        )
+        settings = settings.model_copy(update={"upstreams": moved})
+        url = await stack.enter_async_context(running(settings))
+        client = await stack.enter_async_context(connect(url))
+
+        async def asked(name: str, **create: Any) -> Any:
+            await client.create("a", **create)
+            return await fakes[name].next()
+
+        for name, model, meant in (
+            ("cloud", "gpt-5", "gpt-5"),
+            ("house", "fast", "qwen3-4b"),
+            ("house", None, "qwen3-4b"),
+        ):
+            exchange = await asked(name, model=model)
+            assert exchange.body["model"] == meant
+            await answer(exchange)
+            assert (await client.ended("a"))["model"] == (model or "fast")
+        for model, at_azure in (("o3", "our-o3"), ("gpt-5", "our-gpt")):
+            await (await asked("cloud", model=model)).reply(503, b"busy")
+            exchange = await fakes["azure"].next()
+            assert exchange.body["model"] == at_azure
+            assert exchange.headers["api-key"] == "sk-AZURE_KEY"
+            await exchange.reply(429, b"later")
+            exchange = await fakes["house"].next()
+            assert exchange.body["model"] == "qwen3-4b"
+            assert exchange.headers["x-team"] == "research"
+            await answer(exchange)
+            assert (await client.ended("a"))["model"] == model
+        await client.create("a", model="claude")
+        message = (await client.error("a"))["error"]["message"]
+        assert message.endswith("Known: gpt-*, o3, our-gpt, qwen3-4b, fast.")
