@@ -111,7 +111,7 @@ def _headers(headers: dict[str, str]) -> dict[str, str]:
         if name.lower() in CREDENTIALS:
             raise ValueError(f"{name!r} is a secret and is not read from here; {KEY_PLACES}")
         if not sendable(name, value):
-            raise ValueError(f"{name!r} cannot be sent: a header's name or value has other signs")
+            raise ValueError(f"{name!r} cannot be sent: it has signs that no header may have")
     return {name.lower(): value for name, value in headers.items()}
 
 

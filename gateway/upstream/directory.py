@@ -146,7 +146,7 @@ class Directory:
             known |= {one: None for one, _ in member.names(headers)}
         names = list(known)
         more = f", and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-        listed = ", ".join(one[:80] for one in names[:_MAX_NAMED])
+        listed = ", ".join(one[:80] for one in names[:_MAX_NAMED]) or "none"
         return ClientFault(
             f"The model '{name[:80]}' is not known here. Known: {listed}{more}.",
             code="model_not_found",

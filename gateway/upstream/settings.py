@@ -57,7 +57,7 @@ class UpstreamSettings(BaseModel):
         "first table that has one serves creates without a `model`.",
     )
     concurrency: Annotated[Count, Field(ge=1)] | None = Field(
-        None, description="Requests at a time; further ones wait in order."
+        None, description="Requests at a time of one gateway; further ones wait in order."
     )
     fallbacks: tuple[Text, ...] = Field(
         (), description="Upstreams to try, in order, when this one is away, busy or failing."

@@ -108,6 +108,18 @@ def test_the_flags_are_one_upstream_without_limits_of_its_own() -> None:
     assert one.place == "http://b.example/v1"
 
 
+def test_what_the_operator_may_have_got_wrong() -> None:
+    write(TWO + table(name="bare"))
+    hints = [[one.hint(status) for status in (401, 403, 404, 500)] for one in load().upstreams]
+    assert [one[0] for one in hints] == [one[1] for one in hints]
+    assert [one[0] for one in hints] == [
+        "is CLOUD_KEY right?",
+        "is the key in key right?",
+        "it is shown no key: set key_env or key_file",
+    ]
+    assert {(one[2], one[3]) for one in hints} == {("is its url right?", None)}
+
+
 def test_a_key_may_be_in_a_variable_of_the_gateways_own_kind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -182,8 +194,8 @@ HEADERS = [
             " set key_env (a variable's name) or key_file (a path)"
         ),
     ),
-    ("a b", "hush", "'a b' cannot be sent: a header's name or value has other signs"),
-    ("x-a", "hush☃", "'x-a' cannot be sent: a header's name or value has other signs"),
+    ("a b", "hush", "'a b' cannot be sent: it has signs that no header may have"),
+    ("x-a", "hush☃", "'x-a' cannot be sent: it has signs that no header may have"),
 ]
 SEVERAL = [
     (table() + table(), "[1].name: 'a' is another upstream's already"),

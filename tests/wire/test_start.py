@@ -6,6 +6,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from tests.fakes.client import connect
+from tests.fakes.events import reply
 from tests.wire.process import process
 from tests.wire.stand import started
 
@@ -22,6 +23,7 @@ name = "cloud"
 url = "{url}?k=hush"
 key_env = "CLOUD_KEY"
 models = ["m"]
+concurrency = 1
 
 [[upstreams]]
 name = "bare"
@@ -35,7 +37,11 @@ async def test_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         async with connect(own.url) as client:
             lane = await started(own.fake, client, "a")
             assert lane.exchange.headers["authorization"] == "Bearer sk-hush"
+            await client.create("b")
             await lane.ends()
+            second = await own.fake.next()
+            await second.send(*reply("ok"))
+            await client.ended("b")
         own.child.send_signal(signal.SIGTERM)
         said = await own.ends()
     places = f"cloud: {own.fake.url}, bare: http://127.0.0.1:9"
