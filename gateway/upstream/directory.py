@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from gateway.logs import Sparing
+from gateway.upstream import sealed
 from gateway.upstream.choice import Claims, asked_as
 from gateway.upstream.faults import Answered, unreachable
 from gateway.upstream.member import Member
@@ -61,7 +62,7 @@ class Directory:
         faults: list[UpstreamFault] = []
         for at, (member, model) in enumerate(ways, 1):
             try:
-                stream = await member.open({**body, "model": model}, items, headers)
+                stream = await self._ask(member, {**body, "model": model}, items, headers)
                 if at < len(ways):
                     await _look_into(stream)
             except UpstreamFault as fault:
@@ -114,6 +115,24 @@ class Directory:
                 if model is not None:
                     ways.append((member, model))
         return ways
+
+    async def _ask(
+        self,
+        member: Member,
+        body: Mapping[str, Any],
+        items: Sequence[bytes],
+        headers: Mapping[str, str],
+    ) -> Opened:
+        """Send one request, and once more without what only another upstream could read."""
+        try:
+            return await member.open(body, items, headers)
+        except UpstreamFault as fault:
+            if len(self._members) == 1 or not sealed.is_refusal(fault):
+                raise
+            readable = sealed.without(items)
+            if len(readable) == len(items):
+                raise
+        return await member.open(body, readable, headers)
 
     async def _find(self, name: str, headers: Mapping[str, str]) -> Member | None:
         """Whose model it is; lists are asked for where only they can tell."""

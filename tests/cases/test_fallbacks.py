@@ -128,6 +128,15 @@ async def test_not_when_its_first_event_is_about_the_request(first: bytes) -> No
         assert of.asked() == {"first": 1, "second": 0, "third": 0}
 
 
+@pytest.mark.parametrize("first", [data("[DONE]"), data([1]), data("<html>")])
+async def test_not_when_its_first_event_says_nothing(first: bytes) -> None:
+    async with several(CHAIN) as of:
+        exchange = await of["first"].asked("a", model="m")
+        await answer(exchange, [first])
+        assert (await of.client.error("a"))["status"] == 502
+        assert of.asked() == {"first": 1, "second": 0, "third": 0}
+
+
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 422])
 async def test_not_for_what_is_the_requests_own_fault(status: int) -> None:
     async with several(CHAIN) as of:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.cases.several import several
-from tests.cases.stand import answer, said
+from tests.cases.stand import answer
 from tests.cases.steered import talking, turns
 from tests.fakes.events import reply
 
@@ -140,20 +140,6 @@ async def test_a_default_is_asked_for_although_no_list_of_models_has_it() -> Non
     async with several({"a": {"models": ["x"]}, "b": {"models": ["y"], "default": "z"}}) as of:
         exchange, _ = await of["b"].turn("a", model=None)
         assert exchange.body["model"] == "z"
-
-
-async def test_a_continuation_goes_from_one_to_another_with_the_whole_history() -> None:
-    async with several(TWO) as of:
-        _, first = await of["cloud"].turn("a", reply("one"), model="o3", input="1")
-        exchange, second = await of["local"].turn(
-            "a", reply("two"), model="fast", input="2", previous_response_id=first["id"]
-        )
-        assert said(exchange) == ["1", "one", "2"]
-        exchange, fork = await of["cloud"].turn(
-            "b", reply("three"), model="gpt-5", input="3", previous_response_id=second["id"]
-        )
-        assert said(exchange) == ["1", "one", "2", "two", "3"]
-        assert fork["previous_response_id"] == second["id"]
 
 
 async def test_lanes_of_one_socket_are_at_different_upstreams_at_the_same_time() -> None:

@@ -1,0 +1,28 @@
+"""Encrypted reasoning in a history that went from one upstream to another. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lanes.codec import decode_lenient
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lanes.errors import UpstreamFault
+
+
+def is_refusal(fault: UpstreamFault) -> bool:
+    """Whether an upstream says that it cannot open what is encrypted in the input."""
+    words = f"{fault.code} {fault.message}".lower()
+    return fault.status in (400, 422) and "encrypted" in words
+
+
+def without(items: Sequence[bytes]) -> list[bytes]:
+    """The items but for encrypted reasoning, which only its maker can read."""
+    return [item for item in items if b'"encrypted_content"' not in item or not _is_sealed(item)]
+
+
+def _is_sealed(data: bytes) -> bool:
+    item = decode_lenient(data)
+    return item.get("type") == "reasoning" and bool(item.get("encrypted_content"))
