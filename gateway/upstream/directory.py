@@ -63,12 +63,15 @@ class Directory:
         for at, (member, model) in enumerate(ways, 1):
             try:
                 stream = await self._ask(member, {**body, "model": model}, items, headers)
-                if at < len(ways):
-                    await _look_into(stream)
+                await _look_into(stream, last=at == len(ways))
             except UpstreamFault as fault:
                 faults.append(fault)
                 if not _passes(fault):
                     break
+            except ClientFault:
+                if not faults:
+                    raise
+                # That one who steps in has no words for it is not the client's doing.
             else:
                 if faults:
                     self._stepped_in(member, ways[0][0], faults[0])
@@ -196,9 +199,12 @@ def _most_telling(faults: Sequence[UpstreamFault]) -> UpstreamFault:
     return next(said, faults[-1])
 
 
-async def _look_into(stream: Opened) -> None:
-    """Raise what a good head hides: a stream that is an error from the start."""
-    events = await stream.first()
+async def _look_into(stream: Opened, *, last: bool) -> None:
+    """Raise what a good head hides: a stream that is an error from the start.
+
+    The last one to be asked may as well tell it itself.
+    """
+    events = [] if last else await stream.first()
     fault = _error_in(events[0]) if events else None
     if fault is not None and _passes(fault):
         stream.close()

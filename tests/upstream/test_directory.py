@@ -9,8 +9,10 @@ import pytest
 
 from gateway.upstream.choice import Claims, Taken, takes
 from gateway.upstream.directory import Directory
+from gateway.upstream.faults import unreachable
+from gateway.upstream.member import Member
 from gateway.upstream.settings import UpstreamSettings
-from lanes.errors import UpstreamFault
+from lanes.errors import ClientFault, UpstreamFault
 
 
 def one(name: str, **keys: Any) -> UpstreamSettings:
@@ -82,3 +84,33 @@ async def test_the_lists_of_clients_keys_are_bounded() -> None:
             member.listing({"authorization": f"Bearer {key}"})
         assert len(member._lists) == 256
         tasks.cancel_scope.cancel()
+
+
+async def test_a_fallback_that_cannot_say_it_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    directory = Directory(
+        [
+            one("a", models=("m",), fallbacks=("b", "c")),
+            one("b", models=("m*",)),
+            one("c", models=("m*",)),
+        ]
+    )
+    asked: list[str] = []
+
+    async def refuse(member: Member, *_: object) -> None:
+        asked.append(member.name)
+        if member.name == first:
+            raise ClientFault("no words for it", code="unsupported")
+        raise unreachable(f"{member.name} is away")
+
+    monkeypatch.setattr(Member, "open", refuse)
+    first = "b"
+    with pytest.raises(UpstreamFault, match="c is away"):
+        await directory.open({"model": "m"}, [], {})
+    assert asked == ["a", "b", "c"]
+    first = "a"
+    with pytest.raises(ClientFault, match="no words for it"):
+        await directory.open({"model": "m"}, [], {})
+    assert asked == ["a", "b", "c", "a"]
+    await directory.aclose()
