@@ -24,13 +24,14 @@ class Busy:
 
     def __init__(self) -> None:
         self.most = self.now = self.served = 0
+        self.random = random.Random(7)
 
     async def __call__(self, exchange: Exchange) -> None:
         self.now += 1
         self.most = max(self.most, self.now)
         try:
             await exchange.send(created(), in_progress(), *opened(), delta("a"))
-            for _ in range(random.randrange(4)):
+            for _ in range(self.random.randrange(4)):
                 with anyio.move_on_after(0.005):
                     await exchange.closed.wait()
                 await exchange.send(delta("b"))
@@ -64,7 +65,6 @@ async def next_is(of: Several, lane: str) -> Exchange:
 
 
 async def test_twenty_lanes_of_two_sockets_with_clients_that_leave() -> None:
-    random.seed(7)
     busy = Busy()
     async with several(limited(3), {"a": busy}, max_active=20) as of, AsyncExitStack() as stack:
         other = await stack.enter_async_context(connect(of.url))
