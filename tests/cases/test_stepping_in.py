@@ -12,7 +12,7 @@ from tests.cases.several import listing, several
 from tests.cases.stand import answer, hung_up
 from tests.cases.steered import began, talking
 from tests.cases.test_fallbacks import AWAY, CHAIN, answered, chain
-from tests.fakes.events import opened, reply
+from tests.fakes.events import data, opened, reply
 
 
 async def test_the_answer_is_read_as_its_own_backend_sends_it() -> None:
@@ -132,3 +132,29 @@ async def test_the_turn_of_the_first_is_free_while_another_answers() -> None:
         await of.client.ended("b")
         await answer(second)
         await of.client.ended("a")
+
+
+@pytest.mark.parametrize("first", ["chat", "openai"])
+async def test_one_that_speaks_another_api_may_step_in(first: str) -> None:
+    chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "x"}
+    said = [
+        data({**chunk, "choices": [{"index": 0, "delta": {"content": "chat"}}]}),
+        data({**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}),
+        data("[DONE]"),
+    ]
+    second = {"chat": "openai", "openai": "chat"}[first]
+    tables: dict[str, dict[str, Any]] = {
+        first: {"dialect": first, "models": ["m"], "fallbacks": [second]},
+        second: {"dialect": second, "models": ["m*"]},
+    }
+    async with several(tables) as of:
+        exchange = await of[first].asked("a", model="m")
+        await answer(exchange, [data({"error": {"message": "busy", "code": 503}})])
+        exchange = await of.fakes[second].next()
+        assert exchange.path == {"chat": "/v1/chat/completions", "openai": "/v1/responses"}[second]
+        await answer(exchange, said if second == "chat" else reply("openai"))
+        response = await of.client.ended("a")
+        assert response["output"][0]["content"][0]["text"] == second
+        exchange = await of[first].asked("a", model="m", previous_response_id=response["id"])
+        await answer(exchange, said if first == "chat" else reply("openai"))
+        assert (await of.client.ended("a"))["output"][0]["content"][0]["text"] == first
