@@ -159,13 +159,22 @@ class Item:
         if self.open or self.final is not None or self.call is not None:
             return False
         texts = _texts(final.get("content"), *KINDS) + _texts(final.get("summary"), *KINDS)
-        return any(texts) and not any(part.pieces for part in self.content + self.summary)
+        return any(texts) and self.blank
 
     @property
     def busy(self) -> bool:
         """Whether a call or a hosted tool is still at work: it must not be cut by the next item."""
-        hosted = self.type not in ("message", "reasoning")
-        return self.call is not None or (hosted and self._base.get("status") in _RUNNING)
+        return self.call is not None or (not self.text and self._base.get("status") in _RUNNING)
+
+    @property
+    def text(self) -> bool:
+        """Whether it is all text: said to the client, or thought."""
+        return self.type in ("message", "reasoning")
+
+    @property
+    def blank(self) -> bool:
+        """Whether none of its text was sent."""
+        return not any(part.pieces for part in self.content + self.summary)
 
     @property
     def cuttable(self) -> bool:

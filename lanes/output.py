@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.codec import encode
 from lanes.items import PREFIXES, Item
-from lanes.parts import BY_DELTA, BY_DONE, CALL_KINDS, OUTPUT_TEXT, kind_of
+from lanes.parts import BY_DELTA, BY_DONE, CALL_KINDS, KINDS, OUTPUT_TEXT, kind_of
 from lanes.passing import ITEM_EVENTS, relayed, renamed
-from lanes.roster import Roster, integer
+from lanes.roster import Roster, integer, is_item, item_of
+from lanes.waiting import Waiting
 from steering.required import required_input
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
     from lanes.parts import Emit, Kind, Part
     from lanes.profile import Profile
+
+#: Items whose text follows their announcement, so that this may wait for it.
+_STREAMED = frozenset(kind.item_type for kind in KINDS)
 
 
 class Output:
@@ -47,7 +51,7 @@ class Output:
         self._encrypted = encrypted
         self._roster = Roster()
         self._open: Item | None = None
-        self._held: list[dict[str, Any]] = []
+        self._waiting = Waiting()
         self._freed = False
         self._ending = False
 
@@ -70,12 +74,11 @@ class Output:
             _BY_TYPE.get(event["type"], Output._other)(self, event)
             if self._freed:
                 self._freed = False
-                queue.extendleft(reversed(self._held))
-                self._held.clear()
+                queue.extendleft(reversed(self._waiting.take()))
 
     def can_stop(self) -> bool:
         """Whether this is a safe boundary: no call, tool or encrypted reasoning is torn apart."""
-        if self._held or self.owed():
+        if self._waiting.torn or self.owed():
             return False
         return self._open is None or (self.profile.cuts_text and self._open.cuttable)
 
@@ -86,15 +89,12 @@ class Output:
         """
         self.live = None
         self._ending = True
-        listed = [final for final in finals if _is_item(final)] if isinstance(finals, list) else []
+        listed = [final for final in finals if is_item(final)] if isinstance(finals, list) else []
         self._match(listed)
         self._close_open(status)
-        while self._held:
-            held, self._held = (
-                sorted(self._held, key=lambda event: integer(event.get("output_index")) or 0),
-                [],
-            )
-            for event in held:
+        while self._waiting:
+            held = self._waiting.take()
+            for event in sorted(held, key=lambda event: integer(event.get("output_index")) or 0):
                 self.receive(event["type"], event)
             self._close_open(status)
         left = self._match(listed)
@@ -105,27 +105,30 @@ class Output:
             self._close_open(status if final is left[-1] else "completed")
 
     def _added(self, event: dict[str, Any]) -> None:
-        item, index = _item(event), integer(event.get("output_index"))
+        item, index = item_of(event), integer(event.get("output_index"))
         if item is None or self._roster.known(item) is not None:
             return
-        if self._waits():
-            self._hold(event, item)
+        if self._waits(event):
+            self._roster.reserve(item)
         elif item["type"] in CALL_KINDS and not item.get("name"):
             # Nobody could answer it yet: it is shown once its end says what it calls.
             self._roster.reserve(item)
         elif self._open is not None and self._open.announced_by(item, index):
             self._roster.name(self._open, item)
+        elif self._open is not None and self._open.text and item["type"] in _STREAMED:
+            self._roster.reserve(item)
+            self._waiting.announce(event)
         else:
             self._add(item, item.get("id"), index)
 
     def _done(self, event: dict[str, Any]) -> None:
-        final, index = _item(event), integer(event.get("output_index"))
+        final, index = item_of(event), integer(event.get("output_index"))
         if final is None:
             return
         item = self._roster.find(final, index)
         if item is None:
-            if self._waits() or self._gap(index):
-                self._hold(event, final)
+            if self._waits(event) or self._gap(event, index):
+                self._roster.reserve(final)
                 return
             item = self._add(final, final.get("id"), index)
         self._roster.name(item, final)
@@ -191,6 +194,7 @@ class Output:
             return
         source_id = event.get("item_id")
         part.source_id = source_id
+        self._waiting.went_on()
         part.delta(self._emit, relayed(event, self._id))
         if isinstance(source_id, str):
             # The next delta of that name needs no search.
@@ -225,8 +229,7 @@ class Output:
         resumes = item is not None and not item.open and item.final is None
         if item is not None and not (resumes and event["type"] == kind.delta):
             return item
-        if self._waits():
-            self._held.append(event)
+        if self._waits(event):
             return None
         if kind.item_type in CALL_KINDS:
             return item
@@ -239,8 +242,7 @@ class Output:
         sent = relayed(event, self._id)
         if "item_id" in event or "output_index" in event:
             item = self._roster.bound(event, None)
-            if item is None and self._waits():
-                self._held.append(event)
+            if item is None and self._waits(event):
                 return
             known = event["type"].startswith(ITEM_EVENTS)
             if item is not None and item.open:
@@ -267,17 +269,26 @@ class Output:
 
     # Waiting
 
-    def _waits(self) -> bool:
-        """A call, or a tool at work, is never cut by the next item: that waits for its end."""
-        return self._open is not None and self._open.busy
+    def _waits(self, event: dict[str, Any]) -> bool:
+        """Hold an event of a later item while a call, or a tool at work, is open.
 
-    def _gap(self, index: int | None) -> bool:
+        So it is behind text where both are written at once; where that text is over it is closed.
+        """
+        if self._open is None or not (self._open.busy or self._waiting.announced):
+            return False
+        self._waiting.hold(event)
+        if not self._open.busy and self._waiting.in_vain(blank=self._open.blank):
+            self._close_open("completed")
+            self._freed = True
+        return True
+
+    def _gap(self, event: dict[str, Any], index: int | None) -> bool:
+        """Hold the end of an item that comes before its turn, where places can be trusted."""
         ordered = self.profile.ordered_indices and not self._ending
-        return ordered and index is not None and index > len(self.items)
-
-    def _hold(self, event: dict[str, Any], item: dict[str, Any]) -> None:
-        self._roster.reserve(item)
-        self._held.append(event)
+        early = ordered and index is not None and index > len(self.items)
+        if early:
+            self._waiting.hold(event)
+        return early
 
 
 _BY_TYPE: dict[str, Callable[[Output, dict[str, Any]], None]] = {
@@ -290,12 +301,3 @@ _BY_TYPE: dict[str, Callable[[Output, dict[str, Any]], None]] = {
     **dict.fromkeys(BY_DELTA, Output._delta),
     **dict.fromkeys(BY_DONE, Output._text_done),
 }
-
-
-def _is_item(value: object) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("type"), str)
-
-
-def _item(event: dict[str, Any]) -> dict[str, Any] | None:
-    item = event.get("item")
-    return item if isinstance(item, dict) and _is_item(item) else None

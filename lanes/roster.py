@@ -124,3 +124,14 @@ def integer(value: object) -> int | None:
 def _names(item: dict[str, Any]) -> list[str]:
     names = (item.get("id"), item.get("call_id"))
     return [name for name in names if isinstance(name, str) and name]
+
+
+def is_item(value: object) -> bool:
+    """Whether it is an item of any type."""
+    return isinstance(value, dict) and isinstance(value.get("type"), str)
+
+
+def item_of(event: dict[str, Any]) -> dict[str, Any] | None:
+    """The item that an event is about, if it is one."""
+    item = event.get("item")
+    return item if isinstance(item, dict) and is_item(item) else None

@@ -12,6 +12,7 @@ from tests.machines import (
     test_run,
     test_run_calls,
     test_run_faults,
+    test_run_interleaved,
     test_run_items,
     test_run_parts,
     test_run_passing,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _MODULES = (
     test_run_items,
+    test_run_interleaved,
     test_run_calls,
     test_run_parts,
     test_run_passing,

@@ -14,6 +14,7 @@ from lanes.response import Snapshots
 from lanes.roster import Roster
 from lanes.run import Run
 from lanes.states import State
+from lanes.waiting import Waiting
 from tests.machines.bugs import Bugs
 from tests.machines.examples import run_examples
 
@@ -217,12 +218,22 @@ def the_live_part_outlives_its_end(original: Any) -> Any:
 
 @BUGS.plant(Output, "_waits")
 def a_call_is_cut_by_the_next_item(original: Any) -> Any:
-    return lambda self: False
+    return lambda self, event: False
+
+
+@BUGS.plant(Waiting, "went_on")
+def items_take_turns_while_both_are_open(original: Any) -> Any:
+    return lambda self: None
+
+
+@BUGS.plant(Waiting, "in_vain")
+def an_item_that_is_never_closed_holds_up_the_next(original: Any) -> Any:
+    return lambda self, blank: False
 
 
 @BUGS.plant(Output, "_gap")
 def places_are_not_waited_for(original: Any) -> Any:
-    return lambda self, index: False
+    return lambda self, event, index: False
 
 
 @BUGS.plant(Output, "_other")
