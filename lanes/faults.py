@@ -6,6 +6,7 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from lanes.codec import encode
 from lanes.errors import Fault, UpstreamFault
 from lanes.shapes import of, record
 
@@ -38,6 +39,8 @@ ERROR_CODES = frozenset(
         "image_file_not_found",
     }
 )
+_MAX_MESSAGE = 8192
+_MAX_TEXT = 500
 _OVERFLOW_CODES = ("context_length_exceeded", "exceed_context_size_error")
 _OVERFLOW_WORDS = re.compile(
     r"context (length|window|size)|maximum context|\bmax_model_len\b|\bn_ctx\b", re.IGNORECASE
@@ -55,6 +58,9 @@ _CODES = {
     429: "rate_limit_exceeded",
     504: "timeout",
 }
+_FIELDS = frozenset({"type", "code", "message", "param"})
+#: Where errors say what is wrong, but for `message`.
+_SAID = ("detail", "errors", "msg")
 _TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -88,10 +94,10 @@ class Reported(UpstreamFault):
 
 
 def code_of(status: int, message: str, code: object, kind: object) -> str:
-    """The code of a backend's error: its own; what is no string comes from the status."""
+    """The code of a backend's error: its own; what is no word comes from the status."""
     if _overflows(status, message, code, kind):
         return _OVERFLOW_CODES[0]
-    if isinstance(code, str) and code:
+    if isinstance(code, str) and code and not code.isdecimal():
         return code
     return _CODES.get(status, "server_error" if status >= 500 else "invalid_request_error")
 
@@ -103,16 +109,31 @@ def type_of(status: int, kind: object) -> str:
     return _TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
 
 
+def tells_error(name: str | None, kind: str, event: Mapping[str, Any]) -> bool:
+    """Whether an event of that `event:` line and type tells of an error, in whatever shape."""
+    if kind in ("error", "response.error") or event.get("error") or event.get("error_type"):
+        return True
+    if kind.startswith("response."):
+        return False
+    if name == "error" or event.get("object") == "error" or event.get("success") is False:
+        return True
+    return bool(_told(event)) and (
+        not kind or "code" in event or _status(event.get("status")) is not None
+    )
+
+
 def reported(event: dict[str, Any]) -> Reported:
-    """The fault that an error event tells of: flat, nested, bare or a string."""
+    """The fault that an error event tells of: flat, nested, bare, a string or a list."""
     error = event.get("error")
-    if isinstance(error, str):
-        error = {"message": error}
+    if isinstance(error, list) and error:
+        error = error[0]
+    text = prose(error) if isinstance(error, str) else ""
     if not isinstance(error, dict):
         error = event
-    message = error.get("message")
-    if not isinstance(message, str) or not message:
-        message = "The upstream reported an error without a message."
+    elif error.keys() - _FIELDS:
+        text = _told(error) or _told(event) or prose(error)
+    message = text or _told(error) or _told(event)
+    message = message[:_MAX_MESSAGE] or "The upstream reported an error without a message."
     told, kind, param = error.get("code"), _kind(error), error.get("param")
     said = _status(told) or _status(event.get("status"))
     status = said or _implied(told, kind)
@@ -131,6 +152,30 @@ def reported(event: dict[str, Any]) -> Reported:
     return fault
 
 
+def prose(value: object) -> str:
+    """Make a message of a string or of FastAPI's `detail` list; of anything else, its JSON."""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        return "; ".join(filter(None, map(_detail, value)))
+    return encode(value).decode()[:_MAX_TEXT] if value else ""
+
+
+def _detail(item: dict[str, Any]) -> str:
+    text = item.get("msg") or item.get("message")
+    place = item.get("loc")
+    if not isinstance(text, str):
+        return prose(item)
+    return f"{'.'.join(map(str, place))}: {text}" if isinstance(place, list) else text
+
+
+def _told(error: Mapping[str, Any]) -> str:
+    """What an error says, under any of the keys for it."""
+    message = error.get("message")
+    texts = (message if isinstance(message, str) else None, *map(error.get, _SAID))
+    return next(filter(None, map(prose, texts)), "")
+
+
 def _kind(error: dict[str, Any]) -> str | None:
     """The type of an error; that of the event in which it is told is none."""
     kind = error.get("type")
@@ -140,6 +185,8 @@ def _kind(error: dict[str, Any]) -> str | None:
 
 
 def _status(number: object) -> int | None:
+    if isinstance(number, str) and number.isdecimal() and len(number) == 3:
+        number = int(number)
     if isinstance(number, int) and not isinstance(number, bool) and 400 <= number <= 599:
         return number
     return None

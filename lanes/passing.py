@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from lanes.items import PREFIXES, PRIVATE_KEYS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lanes.roster import Roster
+
+log = logging.getLogger("multilane.run")
 
 _TRANSPORT_KEYS = PRIVATE_KEYS | {"sequence_number", "stream_id", "event_id"}
 #: Events that mean nothing without the open item they are about.
@@ -34,3 +39,24 @@ def renamed(sent: dict[str, Any], response_id: str, roster: Roster) -> dict[str,
         bare = {key: value for key, value in item.items() if key != "id"}
         sent = {**sent, "item": bare if known is None else {**item, "id": known.id}}
     return sent
+
+
+class Numbers:
+    """A backend's own numbers: they count for nothing, but if they go back it is worth a warning.
+
+    Asked about every event but the deltas that are nothing but text: the next one tells.
+    """
+
+    def __init__(self) -> None:
+        self._last: int | None = None
+        self._told = False
+
+    def check(self, event: Mapping[str, Any]) -> None:
+        """Log the first number that is lower than the one before it."""
+        number = event.get("sequence_number")
+        if self._told or type(number) is not int:
+            return
+        if self._last is not None and number < self._last:
+            log.warning("upstream sequence numbers go back: %d after %d", number, self._last)
+            self._told = True
+        self._last = number

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.codec import check_depth, decode_lenient, encode
 from lanes.errors import Fault, IllegalTransition, UpstreamFault
-from lanes.faults import reported, response_error
+from lanes.faults import reported, response_error, tells_error
 from lanes.output import Output
-from lanes.passing import relayed
+from lanes.passing import Numbers, relayed
 from lanes.response import Snapshots, stop_reason, usage
 from lanes.states import LIVE, STREAMING, TRANSITIONS, State, Step
 
@@ -70,6 +70,7 @@ class Run:
         self._request = request
         self.profile = profile
         self._clock = clock
+        self._numbers = Numbers()
         self._snapshots = Snapshots(response_id, request, int(clock()))
         include = request.get("include")
         asked = isinstance(include, list) and "reasoning.encrypted_content" in include
@@ -212,7 +213,8 @@ class Run:
         kind = event.get("type")
         if not isinstance(kind, str):
             kind = name or ""
-        if kind == "error" or event.get("error") or event.get("error_type"):
+        self._numbers.check(event)
+        if tells_error(name, kind, event):
             self.fail(reported(event))
         elif kind in _BEGINNINGS:
             self._on_beginning(event)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from lanes.errors import UpstreamFault
-from lanes.faults import code_of, type_of
+from lanes.faults import code_of, prose, type_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,30 +107,13 @@ def _fields(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
     if isinstance(value, list) and value:  # Google's proxies wrap the object
         value = value[0]
     if not isinstance(value, dict):
-        return {"message": _prose(value)}
+        return {"message": prose(value)}
     error = value.get("error")
     inner = error if isinstance(error, dict) else value
     fields = {name: inner.get(name) for name in ("type", "code", "param")}
     texts = (inner.get("message"), value.get("message"), error, value.get("detail"), value)
-    fields["message"] = next(filter(None, map(_prose, texts)), "")
+    fields["message"] = next(filter(None, map(prose, texts)), "")
     return fields
-
-
-def _prose(value: object) -> str:
-    """Make a message of a string or of FastAPI's `detail` list; of anything else, its JSON."""
-    if isinstance(value, str):
-        return value.strip()
-    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
-        return "; ".join(filter(None, map(_detail, value)))
-    return msgspec.json.encode(value).decode()[:_MAX_TEXT] if value else ""
-
-
-def _detail(item: dict[str, Any]) -> str:
-    text = item.get("msg") or item.get("message")
-    place = item.get("loc")
-    if not isinstance(text, str):
-        return _prose(item)
-    return f"{'.'.join(map(str, place))}: {text}" if isinstance(place, list) else text
 
 
 def _text(body: bytes, content_type: str) -> str:

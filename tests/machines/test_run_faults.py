@@ -11,8 +11,8 @@ from gateway.upstream.faults import refusal
 from lanes.codec import encode
 from lanes.errors import UpstreamFault
 from lanes.faults import ERROR_CODES, reported, response_error
-from tests.machines.backend import created, ended
-from tests.machines.drive import play
+from tests.machines.backend import completed, created, ended
+from tests.machines.drive import feed, play
 
 CODES = [
     ({"code": "server_error"}, "server_error", 500),
@@ -49,6 +49,87 @@ def test_error(error: dict[str, Any], code: str, status: int) -> None:
 def test_a_status_beside_the_error_counts() -> None:
     assert reported({"status": 429, "error": {"message": "slow"}}).code == "rate_limit_exceeded"
     assert reported({"status": 429, "error": "slow"}).message == "slow"
+
+
+SHAPES: dict[str, tuple[str | None, Any, str]] = {
+    "nested": (None, {"type": "error", "error": {"message": "boom"}}, "boom"),
+    "flat": (None, {"type": "error", "message": "boom"}, "boom"),
+    "bare": (None, {"error": {"message": "boom"}}, "boom"),
+    "string": (None, {"error": "boom"}, "boom"),
+    "list": (None, {"error": [{"message": "boom"}]}, "boom"),
+    "list of strings": (None, {"error": ["boom"]}, "boom"),
+    "detail": (None, {"detail": "boom"}, "boom"),
+    "detail list": (None, {"detail": [{"loc": ["body", "n"], "msg": "boom"}]}, "body.n: boom"),
+    "detail within": (None, {"error": {"detail": "boom"}}, "boom"),
+    "errors": (None, {"errors": [{"message": "boom"}, {"message": "bang"}]}, "boom; bang"),
+    "message": (None, {"message": "boom"}, "boom"),
+    "msg": (None, {"code": 500, "msg": "boom"}, "boom"),
+    "no success": (None, {"success": False, "message": "boom"}, "boom"),
+    "no success, no words": (None, {"success": False}, "without a message"),
+    "an error object": (None, {"object": "error", "message": "boom", "type": "BadRequest"}, "boom"),
+    "a type and a code": (None, {"type": "BadRequest", "code": 400, "message": "boom"}, "boom"),
+    "a type and a status": (None, {"type": "BadRequest", "status": 400, "detail": "boom"}, "boom"),
+    "error_type": (None, {"error_type": "provider", "message": "boom"}, "boom"),
+    "response.error": (None, {"type": "response.error", "message": "boom"}, "boom"),
+    "event line": ("error", {"message": "boom"}, "boom"),
+    "event line and a type": ("error", {"type": "BadRequest", "message": "boom"}, "boom"),
+    "event line only": ("error", {}, "without a message"),
+    "other words": (None, {"error": {"reason": "boom"}}, '{"reason":"boom"}'),
+    "other words beside": (None, {"error": {"reason": 1}, "message": "boom"}, "boom"),
+    "no words": (None, {"error": {"code": None, "message": None}}, "without a message"),
+    "a number": (None, {"error": 5}, "without a message"),
+    "spaces": (None, {"error": {"message": " "}}, "without a message"),
+}
+
+
+@pytest.mark.parametrize(("name", "event", "words"), SHAPES.values(), ids=list(SHAPES))
+def test_an_error_of_any_shape_is_one(name: str | None, event: Any, words: str) -> None:
+    fresh = feed([(name, encode(event))])
+    assert fresh.events == []
+    assert fresh.run.fault is not None
+    assert words in fresh.run.fault.message
+    begun = feed(
+        [(None, encode(created())), (name, encode(event)), (None, encode(ended("failed")))]
+    )
+    assert words in begun.terminal["error"]["message"]
+
+
+PASSING: list[tuple[str | None, Any]] = [
+    ("error", {"type": "response.zebra", "message": "no error"}),
+    (None, {"type": "response.zebra", "message": "no error", "code": 500}),
+    (None, {"type": "notice", "message": "please hold the line"}),
+    (None, {"object": "chat.completion.chunk", "choices": []}),
+    (None, {"type": "response.zebra", "success": False, "error": None}),
+    (None, {"success": True}),
+]
+
+
+@pytest.mark.parametrize(("name", "event"), PASSING)
+def test_what_only_looks_like_an_error_is_none(name: str | None, event: Any) -> None:
+    events = [(None, encode(created())), (name, encode(event)), (None, encode(completed()))]
+    assert feed(events).terminal["status"] == "completed"
+
+
+@pytest.mark.parametrize("where", ["nested", "flat", "terminal"])
+def test_a_huge_message_is_cut(where: str) -> None:
+    error = {"code": "server_error", "message": "x" * 2**20}
+    events: dict[str, Any] = {
+        "nested": {"type": "error", "error": error},
+        "flat": {"type": "error", **error},
+        "terminal": ended("failed", error=error),
+    }
+    assert play([created(), events[where]]).terminal["error"]["message"] == "x" * 8192
+
+
+def test_a_code_in_digits_is_a_status() -> None:
+    fault = reported({"error": {"code": "429", "message": "slow"}})
+    assert (fault.status, fault.code, fault.type) == (
+        429,
+        "rate_limit_exceeded",
+        "rate_limit_error",
+    )
+    assert refusal(429, {}, b'{"error":{"code":"429"}}').code == "rate_limit_exceeded"
+    assert reported({"error": {"code": "7"}}).code == "server_error"
 
 
 KINDS = [

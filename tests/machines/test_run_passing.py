@@ -75,6 +75,20 @@ def test_the_numbers_are_ours(number: Any) -> None:
     assert not any({"stream_id", "event_id"} & event.keys() for event in played.events)
 
 
+@pytest.mark.parametrize(
+    ("numbers", "warned"),
+    [([0, 1, 2, 3], 0), ([1, 2, 2, 9], 0), ([5, 4, 3, 2], 1), ([3, 0, 9, 1], 1), ([None, "x"], 0)],
+)
+def test_numbers_that_go_back_are_worth_one_warning(
+    numbers: list[Any], warned: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    events = [created(), added(message()), delta("a"), done(message("a")), completed()]
+    plain = play(events).events
+    told = [event | {"sequence_number": n} for event, n in zip(events, numbers, strict=False)]
+    assert play([*told, *events[len(told) :]]).events == plain
+    assert sum("go back" in record.getMessage() for record in caplog.records) == warned
+
+
 def test_a_lane_is_on_every_event() -> None:
     run, sent = start(lane="a.b-c_1")
     for data in (b'{"type":"response.created"}', b'{"type":"response.zebra"}'):
