@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.codec import encode
 from lanes.entries import Entry
+from lanes.fields import fitting
 from lanes.parts import CALL_KINDS, KINDS, OUTPUT_TEXT, REASONING, SUMMARY, Part, kind_of
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Item:
         self.summary: list[Part] = []
         self.call: Part | None = None
         self._encrypted = encrypted
-        self._base = _clean(added)
+        self._base = _clean(added, self.type)
         # Only the end has it whole, but that there is some is known from the beginning.
         self._sealed = self.type == "reasoning" and bool(self._base.pop("encrypted_content", None))
         self._others: list[Any] = []
@@ -187,8 +188,10 @@ class Item:
         return self._shown
 
     def announced_by(self, added: dict[str, Any], index: int | None) -> bool:
-        """Whether this came unannounced, and `added` is the announcement, come late."""
-        late = self._made_up and self.type == added["type"] and not self.elsewhere(index)
+        """Whether `added` is the announcement of this one, come late or once more."""
+        named = added.get("id") or added.get("call_id")
+        expected = self._made_up or (self.blank and self.call is None and not named)
+        late = expected and self.type == added["type"] and not self.elsewhere(index)
         self._made_up = self._made_up and not late
         return late
 
@@ -222,7 +225,7 @@ class Item:
 
     def _compose(self, status: str) -> dict[str, Any]:
         """The finished item: the backend's fields, our id, the text that was really sent."""
-        item = {**self._base, **_clean(self.final or {})}
+        item = {**self._base, **_clean(self.final or {}, self.type)}
         # What was said once about whose call it is stays.
         item |= {key: self._base[key] for key in ("call_id", "name") if key in self._base}
         item |= {"id": self.id, "type": self.type}
@@ -286,11 +289,11 @@ def _texts(parts: object, *kinds: Kind) -> list[Any]:
     return [part.get(kind.text_key) for part, kind in told if kind is not None and kind in kinds]
 
 
-def _clean(item: dict[str, Any]) -> dict[str, Any]:
-    """Without what only the backend needs, and without nulls that mean absence."""
+def _clean(item: dict[str, Any], item_type: str) -> dict[str, Any]:
+    """Without what only the backend needs, what does not fit, and nulls that mean absence."""
     absent = {"phase", "content", "encrypted_content"}
     return {
         key: value
-        for key, value in item.items()
+        for key, value in fitting(item_type, item).items()
         if key not in PRIVATE_KEYS and not (value is None and key in absent)
     }

@@ -260,12 +260,7 @@ class Output:
         """Keep the annotation for the end of its part, if there is one it can belong to."""
         index = integer(sent.get("content_index"))
         part = self._open.part(OUTPUT_TEXT, index) if self._open is not None else None
-        if part is None or not part.open:
-            return False
-        annotations = part.extra.setdefault("annotations", [])
-        sent |= {"content_index": part.index, "annotation_index": len(annotations)}
-        annotations.append(sent.get("annotation"))
-        return True
+        return part is not None and part.open and part.annotate(sent)
 
     # Waiting
 

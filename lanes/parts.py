@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lanes.codec import encode
+from lanes.fields import annotation, readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,6 +141,8 @@ class Part:
         if self.text_done:
             return
         text = self.text
+        if isinstance(final, dict | list) and self.kind.index_key is None:
+            final = encode(final).decode()  # some backends forget that arguments are a string
         if isinstance(final, str) and final != text:
             if final.startswith(text):
                 rest = final[len(text) :]
@@ -169,10 +172,19 @@ class Part:
         """Take over what a final part knows beyond its text: annotations, logprobs, the rest."""
         known = {"type", self.kind.text_key, "logprobs", "annotations"}
         self.extra.update({key: value for key, value in final.items() if key not in known})
-        annotations = final.get("annotations")
-        if isinstance(annotations, list) and annotations:
-            self.extra["annotations"] = annotations
+        if found := readable(final.get("annotations")):
+            self.extra["annotations"] = found
         self.logprobs = _logprobs(final.get("logprobs")) or self.logprobs
+
+    def annotate(self, event: dict[str, Any]) -> bool:
+        """Keep the annotation that an event tells of, and place it; False if it tells of none."""
+        told = annotation(event.get("annotation"))
+        if told is not None:
+            known = self.extra.setdefault("annotations", [])
+            place = {"content_index": self.index, "annotation_index": len(known)}
+            event |= {"annotation": told, **place}
+            known.append(told)
+        return told is not None
 
     def snapshot(self, text: str) -> dict[str, Any]:
         """The part as an object, holding `text`."""

@@ -186,9 +186,12 @@ def usage(reported: object) -> dict[str, Any] | None:
 
 
 def _count(counts: Mapping[str, Any], *names: str) -> int | None:
+    """The first of these that is a number of tokens."""
     for name in names:
         value = counts.get(name)
-        if isinstance(value, int) and not isinstance(value, bool):
+        if type(value) is float and value.is_integer():
+            value = int(value)
+        if type(value) is int and value >= 0:
             return value
     return None
 

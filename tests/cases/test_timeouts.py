@@ -25,6 +25,15 @@ async def test_a_head_is_not_yet_an_answer() -> None:
         await hung_up(exchange)
 
 
+async def test_a_comment_is_not_yet_an_event() -> None:
+    async with stand(idle_timeout=0.2) as on:
+        exchange = await on.asked("a")
+        await exchange.send(b": one moment\n\n")
+        assert (await on.client.error("a"))["status"] == 504
+        await hung_up(exchange)
+        await on.usable("a")
+
+
 async def test_silence_in_mid_stream_fails_the_response() -> None:
     async with stand(idle_timeout=0.2) as on:
         exchange = await on.asked("a")
