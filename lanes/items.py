@@ -95,7 +95,8 @@ class Item:
             item |= {"status": "in_progress", "role": "assistant", "content": []}
         elif self.type == "reasoning":
             item["summary"] = []
-            item.pop("content", None)
+            if "content" in item:
+                item["content"] = []
         elif self.call is not None:
             item |= {"status": "in_progress", self.call.kind.text_key: ""}
         event = {"type": "response.output_item.added", "output_index": self.index, "item": item}
@@ -260,8 +261,7 @@ class Item:
         item["summary"] = [part.snapshot(part.text) for part in self.summary]
         if not self._encrypted or not item.get("encrypted_content"):
             item.pop("encrypted_content", None)
-        item.pop("content", None)
-        if self.content:
+        if self.content or "content" in item:
             item["content"] = [part.snapshot(part.text) for part in self.content]
         if "status" in item:
             item["status"] = self._status(status)

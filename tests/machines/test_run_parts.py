@@ -85,7 +85,7 @@ def test_summaries_need_no_part_events() -> None:
     for said in (events, events[:1], []):
         played = play([added(reasoning(), 0), *said, done(whole, 0), completed()])
         assert parts(played, "summary") == [("summary_text", "one"), ("summary_text", "two")]
-        assert "content" not in played.output[0]
+        assert played.output[0]["content"] == []
 
 
 FINALS = [("ab", "ab", 1), ("abc", "abc", 2), ("xy", "ab", 1), (None, "ab", 1), (5, "ab", 1)]
