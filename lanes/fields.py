@@ -24,6 +24,14 @@ _OPTIONAL = {
     "function_call": _CALLABLE,
     "custom_tool_call": _CALLABLE,
 }
+#: Where each of them has its text and whose call it is; for the others these mean nothing.
+_OWN = {
+    "message": frozenset({"content", "role"}),
+    "reasoning": frozenset({"content", "summary"}),
+    "function_call": frozenset({"arguments", "call_id", "name"}),
+    "custom_tool_call": frozenset({"input", "call_id", "name"}),
+}
+_FOREIGN = {kind: frozenset().union(*_OWN.values()) - own for kind, own in _OWN.items()}
 _SPAN = {"start_index": _COUNT, "end_index": _COUNT}
 _ANNOTATION = tagged(
     {
@@ -41,12 +49,12 @@ _NOWHERE = {"title": "", "start_index": 0, "end_index": 0}
 
 
 def fitting(item_type: str, item: dict[str, Any]) -> dict[str, Any]:
-    """The item without values of the wrong shape; null is none where it may be left out."""
-    shapes = _OPTIONAL.get(item_type, {})
+    """The item without values of the wrong shape, and without the text of another type."""
+    shapes, foreign = _OPTIONAL.get(item_type, {}), _FOREIGN.get(item_type, ())
     return {
         key: value
         for key, value in item.items()
-        if key not in shapes or value is None or shapes[key](value)
+        if key not in foreign and (key not in shapes or value is None or shapes[key](value))
     }
 
 

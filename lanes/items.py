@@ -215,7 +215,8 @@ class Item:
         seen = 0
         for final in finals:
             kind = kind_of(final)
-            if kind is None or kind.item_type != self.type:
+            misplaced = (kind is SUMMARY) is not (line is self.summary)
+            if kind is None or kind.item_type != self.type or misplaced:
                 unknown = kind is None and isinstance(final, dict)
                 self._others += [final] if unknown and isinstance(final.get("type"), str) else []
                 continue

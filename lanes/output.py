@@ -246,8 +246,7 @@ class Output:
                 return
             known = event["type"].startswith(ITEM_EVENTS)
             if item is not None and item.open:
-                ours = {"item_id": item.id, "output_index": item.index}
-                sent |= {key: ours[key] for key in ours if known or key in event}
+                sent |= {"item_id": item.id, "output_index": item.index}
             elif known:
                 return
             else:

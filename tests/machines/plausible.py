@@ -6,6 +6,7 @@ out of order in what comes out shows.
 
 from __future__ import annotations
 
+from collections import deque
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import count
@@ -126,7 +127,9 @@ def streams(draw: DrawFn) -> tuple[list[Event], int]:
     pieces = draw(st.integers(1, 3))
     items = [told(style, number, kind, pieces, fresh) for number, kind in enumerate(kinds)]
     events = [created()]
-    if style.ends_last and style.named == "always":
+    if style.named == "always" and draw(st.booleans()):
+        events += _woven(draw, items)
+    elif style.ends_last and style.named == "always":
         events += [event for item in items for event in item.events]
         events += [event for item in items for event in item.ends]
     else:
@@ -137,6 +140,18 @@ def streams(draw: DrawFn) -> tuple[list[Event], int]:
     output = {"empty": [], "null": None}.get(style.output, output)
     response = {"id": "r1", "status": "completed", "output": output}
     return [*events, {"type": "response.completed", "response": response}], pieces
+
+
+def _woven(draw: DrawFn, items: list[Told]) -> list[Event]:
+    """The events of all items in turns, each item's own in their order."""
+    lines = [deque([*item.events, *item.ends]) for item in items]
+    if draw(st.booleans()):
+        woven = [line.popleft() for line in lines if line[0]["type"].endswith("item.added")]
+    else:
+        woven = []
+    while any(lines):
+        woven.append(draw(st.sampled_from([line for line in lines if line])).popleft())
+    return woven
 
 
 JUNK: st.SearchStrategy[Any] = st.sampled_from(

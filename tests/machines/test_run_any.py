@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -12,11 +13,13 @@ from hypothesis import strategies as st
 
 from lanes.codec import encode
 from lanes.profile import Profile
+from tests.judge import judge
 from tests.judge_response import ResponseJudge
+from tests.machines.absurd import Received, bodies
 from tests.machines.drive import Event, Played, feed, play
 from tests.machines.plausible import spoiled, streams
 
-PROFILES = st.builds(Profile, st.booleans(), st.booleans(), st.booleans())
+PROFILES = st.builds(Profile, *[st.booleans()] * len(fields(Profile)))
 PIECE = re.compile(r"<(\d+):(\d+)>")
 
 
@@ -75,6 +78,21 @@ def test_a_plausible_stream_may_end_anywhere(
 def test_garbage_becomes_an_orderly_stream(events: list[Event], profile: Profile) -> None:
     played = play(events, profile=profile)
     follow(played)
+    if played.events:
+        judge(played.events)
+    played.run.entries()
+
+
+@given(bodies(), PROFILES, st.booleans())
+def test_absurd_events_become_a_strict_stream(
+    body: list[Received], profile: Profile, begun: bool
+) -> None:
+    opening = [(None, encode({"type": "response.created"}))] if begun else []
+    played = feed([*opening, *body], profile=profile)
+    follow(played)
+    if played.events:
+        judge(played.events)
+    assert len(played.events) < 40 * (len(body) + 1)
     played.run.entries()
 
 
