@@ -121,6 +121,18 @@ VALUES: Rows = {
         ],
         'completed: function_call c1 look {"a":[1]}',
     ),
+    "a summary in a message": (
+        _item("summary", [{"type": "output_text", "text": "x"}]),
+        ABC,
+    ),
+    "a summary in a thought's content": (
+        _reasoning("content", [{"type": "summary_text", "text": "x"}]),
+        "completed: reasoning, message abc",
+    ),
+    "a call's keys in a message": (
+        [created(), item_done(message("abc") | {"call_id": 5, "arguments": []}), completed()],
+        ABC,
+    ),
     "a key twice": (
         text(
             b'data: {"type":"response.output_text.delta","item_id":"m1","delta":"x","delta":""}\n\n'

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.machines.backend import Item, completed, created, delta, done, ended
+from tests.machines.backend import Item, completed, created, delta, done, ended, message
 from tests.machines.drive import Event, play
 
 SEARCH = {"type": "search", "query": "q", "queries": ["q"]}
@@ -65,6 +65,80 @@ def test_a_tool_without_an_end(kind: str) -> None:
     for cut in (play(events), play([*events, ended("incomplete")])):
         assert cut.output[0]["status"] in ("failed", "incomplete")
         assert cut.run.entries() == []
+
+
+#: What a tool streams of its own, by the type of its item: the events' kinds and fields.
+STREAMED: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "code_interpreter_call": [
+        ("code_interpreter_call_code.delta", {"delta": "1+"}),
+        ("code_interpreter_call_code.delta", {"delta": "1"}),
+        ("code_interpreter_call_code.done", {"code": "1+1"}),
+    ],
+    "mcp_call": [
+        ("mcp_call_arguments.delta", {"delta": '{"a"'}),
+        ("mcp_call_arguments.delta", {"delta": ":1}"}),
+        ("mcp_call_arguments.done", {"arguments": '{"a":1}'}),
+        ("mcp_call.failed", {}),
+    ],
+    "mcp_list_tools": [(f"mcp_list_tools.{step}", {}) for step in ("in_progress", "completed")],
+    "image_generation_call": [
+        (
+            "image_generation_call.partial_image",
+            {"partial_image_index": n, "partial_image_b64": "iVBORw0KGgo="},
+        )
+        for n in (0, 1)
+    ],
+    "zebra_call": [
+        ("zebra_call.delta", {"delta": {"stripes": [1, None]}}),
+        ("zebra_call_stripes.done", {"stripes": 7, "text": ""}),
+    ],
+}
+WHOLE: dict[str, Item] = {kind: fields for kind, (fields, _) in TOOLS.items()} | {
+    "mcp_list_tools": {"server_label": "s", "tools": []},
+    "zebra_call": {"stripes": 7},
+}
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("kind", STREAMED)
+def test_what_a_tool_streams_passes_about_the_item_the_client_knows(kind: str, named: bool) -> None:
+    item: Item = {"type": kind, "id": "t1", "status": "completed", **WHOLE[kind]}
+    first = {**item, "status": "in_progress"}
+    opening = {"type": "response.output_item.added", "output_index": 4, "item": first}
+    place = {"output_index": 4} | ({"item_id": "t1"} if named else {})
+    told = [{"type": f"response.{k}", **place, **fields} for k, fields in STREAMED[kind]]
+    played = play([created(), delta("a"), opening, *told, done(item, 4), delta("b"), completed()])
+    if kind != "zebra_call":
+        assert played.terminal["status"] == "completed"
+    shown = next(e["item"] for e in played.of("output_item.added") if e["item"]["type"] == kind)
+    kinds = {event["type"] for event in told}
+    passed = [event for event in played.events if event["type"] in kinds]
+    ours = {"item_id": shown["id"], "output_index": 1}
+    assert [{**e, "sequence_number": 0} for e in passed] == [
+        {**e, **ours, "sequence_number": 0} for e in told
+    ]
+    assert shown["id"] != "t1"
+    assert shown["type"] == kind
+
+
+SOUND: list[Event] = [
+    {"type": "response.audio.delta", "delta": "UklGRg=="},
+    {"type": "response.audio.transcript.delta", "delta": "hi"},
+    {"type": "response.audio.transcript.done"},
+    {"type": "response.audio.done"},
+    {"type": "response.zebra.moved", "herd": {"id": "kept"}},
+]
+
+
+def test_events_about_no_item_pass_between_deltas() -> None:
+    events = [created(), delta("a"), *SOUND, delta("b"), done(message("ab")), completed()]
+    played = play(events)
+    kinds = {event["type"] for event in SOUND}
+    passed = [event for event in played.events if event["type"] in kinds]
+    assert [{**event, "sequence_number": 0} for event in passed] == [
+        {**event, "sequence_number": 0} for event in SOUND
+    ]
+    assert played.output[0]["content"][0]["text"] == "ab"
 
 
 def test_a_late_step_of_a_tool_is_dropped() -> None:
