@@ -66,10 +66,10 @@ class Output:
 
     def receive(self, kind: str, event: dict[str, Any]) -> None:
         """Take one event about items: known ones are put in order, others pass with our ids."""
-        self.live = None
         event["type"] = kind
         queue = deque([event])
         while queue:
+            self.live = None
             event = queue.popleft()
             _BY_TYPE.get(event["type"], Output._other)(self, event)
             if self._freed:
@@ -131,6 +131,9 @@ class Output:
                 self._roster.reserve(final)
                 return
             item = self._add(final, final.get("id"), index)
+        elif item.index in self._waiting.resuming:
+            self._waiting.hold(event)
+            return
         self._roster.name(item, final)
         item.final = final
         item.close(self._emit, "completed")
@@ -226,25 +229,25 @@ class Output:
         A call is never made up: without its name and call_id nobody could answer it.
         """
         item = self._roster.bound(event, kind.item_type)
-        resumes = item is not None and not item.open and item.final is None
-        if item is not None and not (resumes and event["type"] == kind.delta):
+        resumes = event["type"] == kind.delta
+        if item is not None and (item.open or item.final is not None or not resumes):
             return item
         if self._waits(event):
+            if item is not None:
+                self._waiting.resuming.add(item.index)
             return None
         if kind.item_type in CALL_KINDS:
             return item
         index = item.source_index if item is not None else integer(event.get("output_index"))
         return self._add({"type": kind.item_type}, event.get("item_id"), index)
 
-    # Everything else
-
     def _other(self, event: dict[str, Any]) -> None:
         sent = relayed(event, self._id)
-        if "item_id" in event or "output_index" in event:
+        known = event["type"].startswith(ITEM_EVENTS)
+        if known or "item_id" in event or "output_index" in event:
             item = self._roster.bound(event, None)
             if item is None and self._waits(event):
                 return
-            known = event["type"].startswith(ITEM_EVENTS)
             if item is not None and item.open:
                 sent |= {"item_id": item.id, "output_index": item.index}
             elif known:

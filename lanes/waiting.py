@@ -32,6 +32,8 @@ class Waiting:
         self.announced = False
         #: How many of the events tell more than that something begins.
         self.told = 0
+        #: The items, by index, that were closed too early: more of their text is among the events.
+        self.resuming: set[int] = set()
         self._went_on = False
         self._interleaved = False
 

@@ -72,6 +72,11 @@ def error_codes_are_not_mapped(original: Any) -> Any:
     return lambda fault: {**original(fault), "code": fault.code}
 
 
+@BUGS.plant(run, "tells_error")
+def only_proper_errors_are_errors(original: Any) -> Any:
+    return lambda name, kind, event: kind == "error" or bool(event.get("error"))
+
+
 @BUGS.plant(run, "decode_lenient")
 def a_lone_surrogate_ends_a_response(original: Any) -> Any:
     return decode

@@ -208,6 +208,20 @@ def test_a_cut_waits_for_text_that_waits_but_not_for_its_announcement() -> None:
     assert run.state == "cutting"
 
 
+def test_text_that_goes_on_during_a_call_is_not_lost() -> None:
+    """Its end comes during the call, too, and says all of it again."""
+    events = [created(), added(message()), delta("a"), added(call("12")), args("1"), delta("b")]
+    events += [done(message("ab")), args("2"), done(call("12")), completed([])]
+    assert texts(play(events)) == ["message a", "function_call 12", "message b"]
+
+
+def test_nothing_is_added_to_an_item_that_was_closed_among_what_waited() -> None:
+    other = call("3", id="f2", call_id="c2")
+    events = [created(), added(call()), added(message()), args("{}"), delta("a"), done(other)]
+    played = play([*events, done(call()), delta("b"), delta("c"), completed([])])
+    assert texts(played) == ["function_call {}", "message a", "function_call 3", "message bc"]
+
+
 def test_a_tool_at_work_is_shown_at_once_behind_text() -> None:
     item: Item = {"type": "web_search_call", "id": "w1", "status": "in_progress"}
     played = feed((None, encode(e)) for e in [created(), added(message()), delta("a"), added(item)])
