@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _MODULES = (
     test_run_items,
-    test_run_interleaved,
     test_run_calls,
     test_run_parts,
     test_run_passing,
@@ -34,6 +33,7 @@ _MODULES = (
     test_run,
     test_snapshots,
     test_echoes,
+    test_run_interleaved,
     test_replay,
     test_tapes,
 )
