@@ -19,7 +19,7 @@ from gateway.face import Face, error
 from gateway.records import Records
 from gateway.socket import EXTENSION
 from gateway.upstream.directory import Directory
-from gateway.upstream.settings import upstreams
+from gateway.upstream.settings import default_model, upstreams
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -128,6 +128,12 @@ class Gateway:
         """What an upstream may see of a client's headers."""
         return upstream_headers(headers, authorization=self.settings.forward_authorization)
 
+    async def _prepare(self) -> None:
+        settings = self.settings
+        await self._upstreams.prepare(
+            default_model(settings), forwards=settings.forward_authorization
+        )
+
     async def _models(self, headers: Headers) -> list[dict[str, Any]]:
         return await self._upstreams.models(self._relayed(headers))
 
@@ -143,6 +149,7 @@ class Gateway:
             tasks.start_soon(self._records.run)
             if self._engine is not None:
                 tasks.start_soon(self._engine.supervise)
+            tasks.start_soon(self._prepare)
             try:
                 yield
             finally:

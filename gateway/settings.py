@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from gateway.upstream.settings import UpstreamSettings  # noqa: TC001  (pydantic reads it)
 from gateway.values import (
     ANY_CASE,
+    AUTO,
     SIZE,
     UNITS,
     BaseUrl,
@@ -62,7 +63,9 @@ class Settings(BaseSettings):
         "without it the bundled rehearsal backend runs.",
     )
     dialect: Dialect = Field(
-        "openai", description=f"How the backend speaks; one of {', '.join(dialects())}."
+        AUTO,
+        description="How the backend speaks: `auto` finds out and says so in the log; or one of "
+        f"{', '.join(dialects())}.",
     )
     model: Text | None = Field(None, description="Model for a create that names none.")
     api_keys: Annotated[Keys, NoDecode] = Field(
@@ -191,7 +194,7 @@ def choices(name: str, model: type[BaseModel] = Settings) -> list[str]:
     """All that a field can be, if they are few."""
     kind = model.model_fields[name].annotation
     if name == "dialect":
-        return dialects()
+        return [AUTO, *dialects()]
     return list(get_args(kind)) if get_origin(kind) is Literal else []
 
 

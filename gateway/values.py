@@ -25,6 +25,8 @@ REDIS_SCHEMES: Final = (
 CREDENTIALS: Final = frozenset({"authorization", "api-key", "x-api-key"})
 #: Where the key of a table `[[upstreams]]` is.
 KEY_PLACES: Final = "set key_env (a variable's name) or key_file (a path)"
+#: Stands for the dialect that is found out by asking.
+AUTO: Final = "auto"
 UNITS: Final = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "B": 1}
 
 
@@ -133,8 +135,9 @@ def _redis(url: str) -> str:
 
 
 def _dialect(value: str) -> str:
-    if value not in dialects():
-        raise ValueError(f"must be one of {', '.join(dialects())}")
+    known = [AUTO, *dialects()]
+    if value not in known:
+        raise ValueError(f"must be one of {', '.join(known)}")
     return value
 
 

@@ -39,4 +39,5 @@ DIALECT = Dialect(
     replay=Replay({**CLOSED_KINDS, **CUSTOM_KINDS}, Reasoning.TEXT, names=frozenset({"reasoning"})),
     shape=shape,
     hosts=(".friendli.ai",),
+    ids=r"resp_([0-9a-f]{32})( (msg|rs)_\1)+",  # a container has no name, but one number for all
 )

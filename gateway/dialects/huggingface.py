@@ -33,5 +33,5 @@ DIALECT = Dialect(
         tells_calls=True,
     ),
     shape=shape,
-    hosts=("router.huggingface.co", ".endpoints.huggingface.cloud"),
+    hosts=("router.huggingface.co",),  # its endpoints run vLLM, llama.cpp and others
 )

@@ -25,5 +25,5 @@ DIALECT = Dialect(
     keeps_nulls=False,
     replay=Replay(OPEN_KINDS, Reasoning.OPEN, parts=None),
     shape=shape,
-    marks=("organization_owner",),
+    marks=("organization_owner", "organization-owner"),
 )

@@ -25,5 +25,8 @@ DIALECT = Dialect(
         text_outputs=True,
         closes=True,
     ),
+    # Models that came from elsewhere are owned by others; its ids are numbers below a million.
+    hosts=("ollama.com",),
     marks=("library",),
+    ids=r"resp_\d{1,6}( (msg|rs)_\d{1,6})*",
 )

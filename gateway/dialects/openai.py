@@ -13,5 +13,6 @@ DIALECT = Dialect(
     Profile(ordered_indices=True, replays_reasoning=False),
     conversations=True,
     replay=Replay(),
-    hosts=("api.openai.com",),
+    hosts=("api.openai.com", ".api.openai.com"),
+    marks=("multilane-rehearse",),
 )

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from gateway.logs import Sparing
-from gateway.upstream import dialect, models
+from gateway.upstream import models
+from gateway.upstream.dialect import Dialect
 from gateway.upstream.faults import Answered
 from gateway.upstream.http import HttpClient
+from gateway.upstream.settling import Settling
 from lanes.errors import UpstreamFault
 from lanes.ports import Stream
+from lanes.profile import Profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +23,12 @@ if TYPE_CHECKING:
     from gateway.upstream.settings import UpstreamSettings
     from gateway.upstream.stream import EventStream
     from lanes.ports import Event
-    from lanes.profile import Profile
+
+log = logging.getLogger("multilane.upstream")
+
+#: Stands in while nobody knows how the backend speaks: where most are asked, with a key as most
+#: want it shown.
+_UNSETTLED: Final = Dialect("auto", Profile())
 
 
 class Backend:
@@ -29,7 +37,6 @@ class Backend:
     def __init__(self, settings: UpstreamSettings) -> None:
         self.name = settings.name
         self._settings = settings
-        self._dialect = dialect.find(settings.dialect)
         self._client = HttpClient(
             settings.url,
             connect_timeout=settings.connect_timeout,
@@ -38,7 +45,12 @@ class Backend:
             max_event_bytes=settings.max_event_bytes,
             retries=settings.retries,
         )
-        self._notices = Sparing(logging.getLogger("multilane.upstream"))
+        self._settling = Settling(settings, self._client)
+        self._notices = Sparing(log)
+
+    @property
+    def _dialect(self) -> Dialect:
+        return self._settling.known or _UNSETTLED
 
     @property
     def _url(self) -> str:
@@ -59,10 +71,19 @@ class Backend:
             headers |= self._dialect.auth(key.get_secret_value())
         return headers
 
+    async def prepare(self, model: str | None) -> None:
+        """Find out the dialect before it is needed; a backend that is away is no fault yet."""
+        try:
+            await self._settle({}, model)
+        except UpstreamFault as fault:
+            if fault.status != 503 or isinstance(fault, Answered):  # else that is us, ending
+                log.info("upstream %s: its dialect is asked for again later", self.name)
+
     async def open(
         self, body: Mapping[str, Any], items: Sequence[bytes], headers: Mapping[str, str]
     ) -> Opened:
         """Send one request and wait for the head of its answer. Raises UpstreamFault."""
+        await self._settle(headers, body.get("model"))
         request = self._dialect.request(body, items)
         try:
             stream = await self._client.post(self._dialect.path, request, self._headers(headers))
@@ -86,6 +107,16 @@ class Backend:
     async def aclose(self) -> None:
         """Close all connections to the backend."""
         await self._client.aclose()
+
+    async def _settle(self, headers: Mapping[str, str], model: object) -> None:
+        """Know the dialect from here on. Raises UpstreamFault."""
+        if self._settling.known is None:
+            named = model if isinstance(model, str) else None
+            try:
+                await self._settling.ask(self._headers(headers), named)
+            except UpstreamFault as fault:
+                self._notice(fault)
+                raise
 
     def _notice(self, fault: UpstreamFault) -> None:
         """Tell the operator what is theirs to mend. Never the backend's words: they quote input."""

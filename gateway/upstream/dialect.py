@@ -44,7 +44,8 @@ class Dialect:
     understood.
 
     `hosts` are the names (or their ends, from a dot on) under which it is run as a service, `marks`
-    what its list of models or its `server` header calls it: how `auto` knows it.
+    what its list of models or its `server` header calls it, `ids` a pattern of the ids in its
+    answers, that of the response and those of its items with blanks between: how `auto` knows it.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Dialect:
     converter: Callable[[Mapping[str, Any]], Converter] | None = None
     hosts: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
+    ids: str | None = None
 
     def request(self, body: Mapping[str, Any], items: Sequence[bytes]) -> bytes:
         """The JSON of the request: the client's keys and values, and the whole effective input.

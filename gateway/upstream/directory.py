@@ -51,6 +51,18 @@ class Directory:
         finally:
             self._tasks = None
 
+    async def prepare(self, model: str | None, *, forwards: bool) -> None:
+        """Find out all dialects before they are needed; who is away is asked again when needed.
+
+        `model` is that of creates that name none. With `forwards` upstreams are shown the clients'
+        keys, so those without a key of their own are not asked before a client comes.
+        """
+        async with anyio.create_task_group() as tasks:
+            for member in self._members:
+                if not forwards or member.settings.key is not None:
+                    mine = model is not None and self._taker(model, {}) is member
+                    tasks.start_soon(member.prepare, model if mine else None)
+
     async def open(
         self, body: Mapping[str, Any], items: Sequence[bytes], headers: Mapping[str, str]
     ) -> Stream:

@@ -55,6 +55,13 @@ class Member:
             return await self._backend.open(body, items, headers)
         return await self._turns.open(partial(self._backend.open, body, items, headers))
 
+    async def prepare(self, name: str | None) -> None:
+        """Find out its dialect before it is needed; `name` is a model of its, if one is known."""
+        settings = self.settings
+        exact = (model for model in settings.models if not is_pattern(model))
+        known = name or settings.default or next(exact, None)
+        await self._backend.prepare(None if known is None else asked_as(settings, known))
+
     async def aclose(self) -> None:
         """Close all connections to it."""
         await self._backend.aclose()

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.values import (
     ANY_CASE,
+    AUTO,
     BaseUrl,
     Count,
     Dialect,
@@ -35,7 +36,7 @@ class UpstreamSettings(BaseModel):
     url: BaseUrl = Field(
         repr=False, description="Base URL as its clients use it; may end in `?api-version=…`."
     )
-    dialect: Dialect = Field("openai", description="How it speaks.")
+    dialect: Dialect = Field(AUTO, description="How it speaks.")
     key: Key | None = Field(None, description="The key itself, for code only.")
     key_env: Variable | None = Field(
         None, description="Variable that holds the key shown to it; the key itself is never here."
@@ -145,7 +146,10 @@ def from_flags(settings: Settings) -> UpstreamSettings:
     if settings.upstream is None:
         raise ValueError("a backend needs the upstream's base URL")
     return FlagsUpstream(
-        name="default", url=settings.upstream, key=settings.upstream_key, **inherited(settings)
+        name="default",
+        url=settings.upstream,
+        key=settings.upstream_key,
+        **inherited(settings),
     )
 
 

@@ -58,7 +58,7 @@ async def several(
             for name, table in tables.items()
         ]
         errors = stack.enter_context(watched())
-        base = Settings(**settings)
+        base = Settings(**{"dialect": "openai", **settings})
         all_of_them = base.model_copy(update={"upstreams": read(made, base)})
         url = await stack.enter_async_context(running(all_of_them))
         client = await stack.enter_async_context(connect(url, headers=headers))

@@ -72,7 +72,7 @@ async def stand(
     with watched() as errors:
         async with (
             upstream(script) as fake,
-            running(Settings(**{"upstream": fake.url, **settings})) as url,
+            running(Settings(**{"upstream": fake.url, "dialect": "openai", **settings})) as url,
             connect(url, headers={"authorization": f"Bearer {key}"} if key else None) as client,
         ):
             yield Stand(fake, client, url, errors)

@@ -15,7 +15,9 @@ from tests.fakes.upstream import upstream
 async def test_b65_the_socket_has_a_door_of_its_own() -> None:
     async with (
         upstream() as fake,
-        running(Settings(upstream=fake.url, api_keys="one,two", upstream_key="theirs")) as url,
+        running(
+            Settings(upstream=fake.url, dialect="openai", api_keys="one,two", upstream_key="theirs")
+        ) as url,
     ):
         for headers in ({}, {"Authorization": "Bearer three"}, {"Authorization": "one"}):
             with pytest.raises(InvalidStatus) as refused:

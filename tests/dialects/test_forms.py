@@ -61,6 +61,7 @@ MESSAGES: dict[str, Item] = {
     "ollama": BARE | {"content": [text("ab")]},
     **dict.fromkeys(("lmstudio", "xai", "groq"), KEPT),
     "openrouter": KEPT | {"status": "completed"},
+    "generic": {key: KEPT[key] for key in KEPT if key != "x"} | {"status": "completed"},
 }
 
 
@@ -74,7 +75,7 @@ NAMELESS = {key: value for key, value in OWN_TEXT.items() if key != "id"}
 TOLD = [{"type": "summary_text", "text": "t"}]
 #: What each gets of reasoning in the clear, and of one whose text is a summary, encrypted or not.
 THOUGHTS: dict[str, tuple[Item | None, Item | None, Item | None]] = {
-    **dict.fromkeys(("openai", "azure", "xai"), (None, None, SEAL)),
+    **dict.fromkeys(("openai", "azure", "xai", "generic"), (None, None, SEAL)),
     "maritaca": (PLAIN, None, SEAL),
     **dict.fromkeys(("friendli", "vllm", "sglang"), (OWN_TEXT, OWN_TEXT, None)),
     "llamacpp": (NAMELESS, NAMELESS, None),

@@ -160,6 +160,6 @@ def test_it_takes_what_it_should(dialect: str) -> None:
     assert refuses(dialect, PLAIN | given(whole)) is None
     if dialect != "huggingface":
         assert refuses(dialect, PLAIN | given(call(), output(), whole)) is None
-    own = {"openai": SEAL, "azure": SEAL, "xai": SEAL, "maritaca": SEAL, "ollama": OPEN}
+    own = dict.fromkeys(("openai", "azure", "xai", "maritaca", "generic"), SEAL) | {"ollama": OPEN}
     if dialect != "huggingface":
         assert refuses(dialect, PLAIN | given(own.get(dialect, thought()), whole)) is None

@@ -54,7 +54,7 @@ def test_the_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert (cloud.name, azure.name, house.name) == ("cloud", "azure", "house")
     assert cloud.fallbacks == ("azure", "house")
     assert {one.retries for one in (cloud, azure, house)} == {1}
-    assert azure.dialect == "azure"
+    assert (cloud.dialect, azure.dialect, house.dialect) == ("auto", "azure", "vllm")
     assert cloud.key is not None
     assert cloud.key.get_secret_value() == "sk-OPENAI_API_KEY"
 
@@ -66,7 +66,10 @@ async def test_the_file_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             one.name: await stack.enter_async_context(upstream()) for one in settings.upstreams
         }
         moved = tuple(
-            one.model_copy(update={"url": fakes[one.name].url, "retries": 0})
+            one.model_copy(
+                update={"url": fakes[one.name].url, "retries": 0}
+                | ({"dialect": "openai"} if one.dialect == "auto" else {})  # known by its real url
+            )
             for one in settings.upstreams
         )
         settings = settings.model_copy(update={"upstreams": moved})

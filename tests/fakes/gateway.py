@@ -1,6 +1,6 @@
 """The gateway itself, run in this process on a free loopback port.
 
-async with running(Settings(upstream=fake.url)) as base_url:
+async with running(Settings(upstream=fake.url, dialect="openai")) as base_url:
     async with connect(base_url) as client: ...
 """
 

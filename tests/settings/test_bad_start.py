@@ -37,7 +37,7 @@ FLAGS = [
     ("--max-frame-bytes -1", f"--max-frame-bytes: {SIZE}, not '-1'"),
     ("--log-level loud", "--log-level: must be debug, info, warning or error, not 'loud'"),
     ("--log-format xml", "--log-format: must be text or json, not 'xml'"),
-    ("--dialect latin", "--dialect: must be one of llamacpp, openai"),
+    ("--dialect latin", "--dialect: must be one of auto, llamacpp, openai"),
     ("--upstream b.example/v1", f"--upstream: {URL}"),
     ("--upstream ftp://b.example", f"--upstream: {URL}"),
     ("--upstream http:///v1", f"--upstream: {URL}"),

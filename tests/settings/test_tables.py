@@ -176,7 +176,7 @@ ONE = [
     ({"models": [""]}, "models[0]: must be a list of text"),
     ({"aliases": ["a"]}, "aliases: must be a table of text, not \"['a']\""),
     ({"concurrency": 0}, "concurrency: must be an integer from 1 to 1000000000, not '0'"),
-    ({"dialect": "latin"}, "dialect: must be one of llamacpp, openai"),
+    ({"dialect": "latin"}, "dialect: must be one of auto, llamacpp, openai"),
     ({"transport": "pigeon"}, "transport: must be http or websocket, not 'pigeon'"),
     ({"retries": 11}, "retries: must be an integer from 0 to 10, not '11'"),
     ({"idle_timeout": 0}, "idle_timeout: must be seconds, more than 0 and up to 1000000000"),

@@ -77,7 +77,7 @@ async def process(
     async with upstream(script) as fake:
         words = ["serve", "--port", str(port), *options]
         if config is None:
-            words += ["--upstream", fake.url]
+            words += ["--upstream", fake.url, "--dialect", "openai"]
         else:
             (where / "multilane.toml").write_text(config(fake.url), "utf-8")
         with _spawned(where, words) as child:

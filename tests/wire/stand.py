@@ -87,7 +87,10 @@ async def standing(
     with quiet():
         async with (
             upstream(script) as fake,
-            serving(Settings(upstream=fake.url, **settings)) as (server, url),
+            serving(Settings(**{"upstream": fake.url, "dialect": "openai", **settings})) as (
+                server,
+                url,
+            ),
         ):
             yield Stand(fake, server, url)
     assert asyncio.all_tasks() == before

@@ -25,7 +25,10 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 async def test_a_backend_that_cannot_be_reached(caplog: pytest.LogCaptureFixture) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-    async with running(Settings(upstream=url, retries=0)) as own, connect(own) as client:
+    async with (
+        running(Settings(upstream=url, dialect="openai", retries=0)) as own,
+        connect(own) as client,
+    ):
         for name in ("a", "b"):
             await client.create(name)
             assert shape(await client.error(name))[1] == 502
@@ -35,7 +38,7 @@ async def test_a_backend_that_cannot_be_reached(caplog: pytest.LogCaptureFixture
 
 
 async def test_a_name_that_is_not_known(caplog: pytest.LogCaptureFixture) -> None:
-    settings = Settings(upstream="http://no.such.invalid/v1", retries=0)
+    settings = Settings(upstream="http://no.such.invalid/v1", dialect="openai", retries=0)
     async with running(settings) as own, connect(own) as client:
         await client.create("a")
         await client.error("a")

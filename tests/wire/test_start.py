@@ -22,6 +22,7 @@ def tables(url: str) -> str:
 name = "cloud"
 url = "{url}?k=hush"
 key_env = "CLOUD_KEY"
+dialect = "openai"
 models = ["m"]
 concurrency = 1
 

@@ -110,6 +110,8 @@ JUDGES: dict[str, Judge] = {
         items=(given.SEALED,),
     ),
     "groq": _stateless(items=(given.UNSEALED,)),
+    # Nobody knows: the strictest that a look-alike with the official types may be.
+    "generic": _stateless(items=(given.named_message, given.SEALED)),
     "openrouter": _stateless(
         asked.without("store", True), items=(given.named_message, given.UNSEALED)
     ),
