@@ -21,6 +21,7 @@ COMPLETE: Final = "_MULTILANE_COMPLETE"
 COMMANDS: Final = {
     "serve": ("gateway.cli:serve", "Run the gateway."),
     "demo": ("gateway.cli:demo", "Run the gateway on a real small language model."),
+    "check": ("gateway.check.command:check", "Try what a backend supports, before serving it."),
     "rehearse": ("gateway.cli:rehearse", "Run the rehearsal backend, for trying and testing."),
     "load": ("gateway.load.command:load", "Measure a gateway under load, and check what it sends."),
     "completion": ("gateway.cli:completion", "Print a shell's completion script."),

@@ -80,6 +80,7 @@ def test_completion(shell: str, run: Callable[..., Result]) -> None:
         ("multilane serve --max-a", "--max-active"),
         ("multilane serve --dialect ll", "llamacpp"),
         ("multilane serve --dialect au", "auto"),
+        ("multilane check --dialect ll", "llamacpp"),
         ("multilane serve --log-level wa", "warning"),
         ("multilane demo --log-format js", "json"),
     ):

@@ -1,0 +1,1 @@
+"""`multilane check`: what a backend supports, and what the gateway repairs in what it sends."""
