@@ -181,7 +181,7 @@ class Connection:
                 self._worker.forgo(successor, "this connection starts nothing more.")
                 break
             self._board.succeed(create.stream_id, successor.create)
-            successor = await self._worker.carry(successor.create, successor.bound)
+            successor = await self._worker.carry(successor.create, successor)
         self._start(self._board.finish(create.stream_id))
         if self._idle is not None and not self._board.active:
             self._idle.set()

@@ -31,6 +31,8 @@ from gateway.values import (
     Seconds,
     Size,
     Text,
+    check_steering,
+    check_transport,
     dialects,
     is_loopback,
 )
@@ -66,6 +68,12 @@ class Settings(BaseSettings):
         AUTO,
         description="How the backend speaks: `auto` finds out and says so in the log; or one of "
         f"{', '.join(dialects())}.",
+    )
+    upstream_transport: Annotated[Literal["http", "websocket"], ANY_CASE] = Field(
+        "http", description="How the backend is reached; `websocket` if it speaks this protocol."
+    )
+    steering: Annotated[Literal["gateway", "native"], ANY_CASE] = Field(
+        "gateway", description="Who finds a steer's boundary; `native` is the backend itself."
     )
     model: Text | None = Field(None, description="Model for a create that names none.")
     api_keys: Annotated[Keys, NoDecode] = Field(
@@ -144,6 +152,18 @@ class Settings(BaseSettings):
     upstreams: tuple[UpstreamSettings, ...] = Field(
         (), description="Several backends, instead of `--upstream`."
     )
+
+    @field_validator("upstream_transport")
+    @classmethod
+    def _spoken(cls, value: str, info: ValidationInfo) -> str:
+        check_transport(value, info.data.get("dialect"))
+        return value
+
+    @field_validator("steering")
+    @classmethod
+    def _steered(cls, value: str, info: ValidationInfo) -> str:
+        check_steering(value, info.data.get("upstream_transport"))
+        return value
 
     @field_validator("forward_authorization")
     @classmethod

@@ -15,6 +15,7 @@ from annotated_types import Le
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 import gateway.dialects
+from gateway.upstream.dialect import find
 from gateway.upstream.request import SPOKEN_FOR, sendable
 
 REDIS_SCHEMES: Final = (
@@ -34,6 +35,24 @@ def dialects() -> list[str]:
     """The names of the modules in gateway/dialects, found without importing them."""
     names = [module.name for module in pkgutil.iter_modules(gateway.dialects.__path__)]
     return sorted(name for name in names if not name.startswith("_"))
+
+
+def check_transport(transport: str, dialect: str | None) -> None:
+    """Raise ValueError if the dialect's backends do not speak over this transport."""
+    if transport != "websocket" or dialect in (None, AUTO):
+        return  # what `auto` finds is checked then
+    if not find(dialect).speaks_websocket:
+        speaking = [name for name in dialects() if find(name).speaks_websocket]
+        raise ValueError(
+            f"backends of dialect {dialect} do not speak over WebSocket; "
+            f"those of {', '.join(speaking)} do"
+        )
+
+
+def check_steering(steering: str, transport: str | None) -> None:
+    """Raise ValueError if the backend cannot be told of steers over this transport."""
+    if steering == "native" and transport == "http":
+        raise ValueError("native steering needs the transport websocket")
 
 
 def is_loopback(host: str) -> bool:

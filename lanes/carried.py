@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lanes.events import Stamp
     from lanes.frames import Create
     from lanes.lineage import Node
-    from lanes.ports import Stream
+    from lanes.ports import Steering, Stream
     from lanes.profile import Profile
     from lanes.run import Run
     from steering.ledger import Submission
@@ -30,17 +30,27 @@ def mint(prefix: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Successor:
-    """A create that follows a response by itself, and the steers it carries."""
+    """A create that follows a response by itself, and the steers it carries.
+
+    `after` may have it on the way already, if the backend steers.
+    """
 
     create: Create
     bound: list[Submission]
+    after: Steering | None = None
+
+    def forget(self) -> None:
+        """It is carried, or will not be: what the backend has on the way is not waited for."""
+        if self.after is not None:
+            self.after.give_up()
 
 
 @dataclass(slots=True, eq=False)
 class Carried:
     """A create on its way: its run, its numbering, and the scope that ends its waiting.
 
-    `bound` are the steers in its input; `begun` says that they are committed.
+    `bound` are the steers in its input; `begun` says that they are committed. `after` may have its
+    stream, if the backend steers.
     """
 
     create: Create
@@ -49,11 +59,17 @@ class Carried:
     parent: Node | None
     entries: tuple[Entry, ...]
     bound: list[Submission]
+    after: Steering | None = None
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     stream: Stream | None = None
     begun: bool = False
     settled: bool = False
     since: float = field(default_factory=time.monotonic)
+
+    @property
+    def steering(self) -> Steering | None:
+        """How its backend is told of steers, if it takes them."""
+        return None if self.stream is None else self.stream.steering
 
 
 def note(carried: Carried) -> None:

@@ -15,12 +15,37 @@ if TYPE_CHECKING:
 Event = tuple[str | None, bytes]
 
 
+class Steering(Protocol):
+    """A backend that takes steers of one response itself, and follows it by itself."""
+
+    def steer(
+        self, steer_id: str, messages: list[dict[str, Any]], refused: Callable[[], None]
+    ) -> None:
+        """Pass a steer on; `refused` is called if the backend does not take it, perhaps at once.
+
+        The backend then ends the response at a boundary of its own.
+        """
+
+    async def follow(self, steers: Sequence[str]) -> Stream | None:
+        """The backend's own successor of the ended response, if it carries just these steers.
+
+        Any other is given up. To be called once, or `give_up` instead.
+        """
+
+    def give_up(self) -> None:
+        """Want no successor of the backend's. Idempotent, and nothing after `follow`."""
+
+
 class Stream(Protocol):
     """The body of one upstream answer, on its way; `profile` tells how far it can be trusted."""
 
     @property
     def profile(self) -> Profile:
         """That of the backend which answers."""
+
+    @property
+    def steering(self) -> Steering | None:
+        """How the backend itself is told of steers; None where the gateway cuts."""
 
     async def relay(self, sink: Callable[[list[Event]], None]) -> None:
         """Call `sink` with the events of each network read, until the body ends or `release`.

@@ -29,7 +29,7 @@ log = logging.getLogger("multilane.run")
 #: The keys of a delta that is nothing but text.
 _FLAT = frozenset(
     {"type", "delta", "item_id", "output_index", "content_index", "summary_index"}
-    | {"sequence_number", "logprobs", "obfuscation"}
+    | {"sequence_number", "stream_id", "logprobs", "obfuscation"}
 )
 _TERMINALS = frozenset(
     f"response.{end}" for end in ("completed", "incomplete", "failed", "cancelled")
@@ -61,12 +61,14 @@ class Run:
         self.state = State.STARTING
         #: Whether the one terminal event was sent, or never will be.
         self.over = False
+        #: Whether it ended at our own boundary, so that the upstream has more to say.
+        self.stopped = False
         #: The response object of the terminal event.
         self.final = b""
         self.fault: Fault | None = None
         #: Called once `response.created` was sent.
         self.began: Callable[[], None] = _nothing
-        self._emit = emit
+        self._cuts, self._emit = False, emit
         self._request = request
         self.profile = profile
         self._clock = clock
@@ -171,13 +173,15 @@ class Run:
                 items.pop()
         return [item.entry() for item in items]
 
-    def cut(self) -> None:
-        """Stop at the next safe boundary, which may be now (protocol.md 5).
+    def cut(self, *, here: bool = True) -> None:
+        """Stop at the next safe boundary, which may be now: incomplete, `steered` (protocol.md 5).
 
-        Then the response ends as incomplete, `steered`. An end that comes first stands.
+        An end that comes first stands. Without `here` the boundary is the upstream's to find.
         """
         if self.state is State.STREAMING:
             self._step(Step.CUT)
+        if here and self.state is State.CUTTING:
+            self._cuts = True
             self._cut_if_safe()
 
     def required_input(self) -> list[dict[str, Any]]:
@@ -185,7 +189,8 @@ class Run:
         return self._output.owed()
 
     def _cut_if_safe(self) -> None:
-        if self.state is State.CUTTING and self._output.can_stop():
+        if self._cuts and self.state is State.CUTTING and self._output.can_stop():
+            self.stopped = True
             self._output.finish(None, "incomplete")
             self._finish(Step.STEER, reason="steered")
 
@@ -244,7 +249,7 @@ class Run:
             self._output.finish(None, "incomplete")
             error = response_error(reported({"error": upstream.get("error") or {}}))
         else:
-            status = "incomplete" if step is Step.STOP else "completed"
+            status = "completed" if step is Step.COMPLETE else "incomplete"
             self._output.finish(upstream.get("output"), status)
         self._finish(step, extra, usage=counted, error=error, reason=reason)
 
@@ -258,6 +263,8 @@ class Run:
             return Step.FAIL, None
         if status in ("failed", "cancelled", "queued"):
             return Step.FAIL, None
+        if said == "steered" and self.state is State.CUTTING:
+            return Step.STEER, said
         if kind == "response.incomplete" or status == "incomplete" or said:
             return Step.STOP, stop_reason(said)
         limit = self._request.get("max_output_tokens")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lanes.archive import Shelf
     from lanes.entries import Entry
     from lanes.lineage import Lineage, Node
-    from lanes.ports import Event, Outbox, Upstream
+    from lanes.ports import Event, Outbox, Stream, Upstream
     from steering.desk import Desk
     from steering.ledger import Submission
 
@@ -67,36 +67,44 @@ class Worker:
         self._clock = clock
         self._carried: set[Carried] = set()
 
-    async def carry(
-        self, create: Create, steers: list[Submission] | None = None
-    ) -> Successor | None:
+    async def carry(self, create: Create, successor: Successor | None = None) -> Successor | None:
         """Bring one create to its terminal event, or to one `error` event (protocol.md 4).
 
-        `steers` are those that made it; None for a client's own create. Returns what follows it by
+        `successor` is what it is of; None for a client's own create. Returns what follows it by
         itself, in the same slot. Whatever breaks here is this lane's trouble alone; only
         cancellation gets out.
         """
-        carried, bound = None, steers or []
+        carried, bound = None, successor.bound if successor is not None else []
+        follows = None
         try:
-            if steers is None:
+            if successor is None:
                 bound = await self._desk.take(create.parent_id, create.stream_id)
             carried = self._start(create, bound, await self._parent(create))
+            carried.after = successor.after if successor is not None else None
             await self._run(carried)
-            return await self._follow(carried)
+            follows = await self._follow(carried)
         except Fault as fault:
             self._refuse(create, bound, fault)
         except Exception:
             log.exception("a run broke by our own fault")
             self._break(create, bound, carried)
         finally:
+            if successor is not None:
+                successor.forget()
             if carried is not None:
-                carried.run.abandon()
-                self._carried.discard(carried)
-                note(carried)
-        return None
+                self._leave(carried, follows)
+        return follows
+
+    def _leave(self, carried: Carried, follows: Successor | None) -> None:
+        carried.run.abandon()
+        self._carried.discard(carried)
+        if follows is None and carried.steering is not None:
+            carried.steering.give_up()
+        note(carried)
 
     def forgo(self, successor: Successor, why: str) -> None:
         """A successor will not be carried: its steers go back."""
+        successor.forget()
         self._desk.fail(successor.bound, why)
 
     def stop(self, fault: UpstreamFault) -> None:
@@ -164,7 +172,16 @@ class Worker:
     def _send(self, stamp: Stamp, event: dict[str, Any]) -> None:
         self._outbox.put(stamp, encode(event)[:-1])
 
-    def _cut(self, carried: Carried) -> None:
+    def _cut(self, carried: Carried, submission: Submission) -> None:
+        """Stop for a steer: the backend finds the boundary if it steers, else the run does."""
+        steering = carried.steering
+        if carried.run.over or steering is None:
+            self._stop(carried)
+            return
+        carried.run.cut(here=False)
+        steering.steer(submission.id, submission.messages, partial(self._stop, carried))
+
+    def _stop(self, carried: Carried) -> None:
         carried.run.cut()
         if carried.run.state is State.STEERED and carried.stream is not None:
             self._settle(carried)
@@ -185,7 +202,7 @@ class Worker:
         if not bound:
             return None
         following = Create(create.stream_id, body(create.body, run.id), follows=True)
-        return Successor(following, bound)
+        return Successor(following, bound, carried.steering)
 
     async def _run(self, carried: Carried) -> None:
         run = carried.run
@@ -200,10 +217,7 @@ class Worker:
         self._settle(carried)
 
     async def _relay(self, carried: Carried) -> None:
-        before = self._lineage.effective(carried.parent)
-        items = [*before, *(entry.data for entry in carried.entries)]
-        stream = await self._upstream.open(carried.create.body, items, self._headers)
-        carried.stream = stream
+        stream = carried.stream = await self._stream(carried)
         run = carried.run
         run.trust(stream.profile)
 
@@ -214,7 +228,7 @@ class Worker:
             if run.over:
                 # Before the terminal event leaves, so that whoever reads it can build on it.
                 self._settle(carried)
-                if run.state is State.STEERED:
+                if run.stopped:
                     stream.close()
                 else:
                     stream.release()
@@ -225,6 +239,17 @@ class Worker:
         finally:
             self._outbox.detach(stream)
         run.end()
+
+    async def _stream(self, carried: Carried) -> Stream:
+        """The answer on its way: asked for, unless the backend follows with just these steers."""
+        if carried.after is not None:
+            steers = [submission.id for submission in carried.bound]
+            stream = await carried.after.follow(steers)
+            if stream is not None:
+                return stream
+        before = self._lineage.effective(carried.parent)
+        items = [*before, *(entry.data for entry in carried.entries)]
+        return await self._upstream.open(carried.create.body, items, self._headers)
 
     def _settle(self, carried: Carried) -> None:
         """The run is over: keep it as a parent, or forget the parent it failed on. Idempotent."""

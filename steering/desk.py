@@ -189,7 +189,7 @@ class Desk:
         if target.phase is Phase.WAITING:
             self._hold(target)
         else:
-            target.cut()
+            target.cut(submission)
 
     def _waiting(self, response_id: str | None, lane: str | None) -> Target | None:
         target = self._ledger.find(response_id) if response_id is not None else None

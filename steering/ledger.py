@@ -27,7 +27,7 @@ class Phase(StrEnum):
     CLOSED = "closed"  # failed, incomplete, steered, or its successor was asked for
 
 
-def _nothing() -> None:
+def _nothing(_: Submission) -> None:
     """A response that is over has nothing to stop."""
 
 
@@ -40,15 +40,15 @@ class Target:
     """One response that can be steered, or could once.
 
     `lane` is only compared. `send` numbers an event as the response's own, `cut` asks the response
-    to stop, `answered` tells whether the client's own create that continues it waits already.
-    `refusal` says why its kind of response takes no steers at all; `waiting` are its submissions
-    without a verdict, in order; `required` the stubs of what the client owes it.
+    to stop for a submission, `answered` tells whether the client's own create that continues it
+    waits already. `refusal` says why its kind of response takes no steers at all; `waiting` are its
+    submissions without a verdict, in order; `required` the stubs of what the client owes it.
     """
 
     id: str
     lane: str | None
     send: Callable[[dict[str, Any]], None] = field(repr=False)
-    cut: Callable[[], None] = field(default=_nothing, repr=False)
+    cut: Callable[[Submission], None] = field(default=_nothing, repr=False)
     answered: Callable[[], bool] = field(default=_never, repr=False)
     refusal: str | None = None
     phase: Phase = Phase.ACTIVE

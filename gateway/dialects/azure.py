@@ -12,5 +12,6 @@ DIALECT = Dialect(
     auth_scheme="",
     conversations=True,
     replay=openai.DIALECT.replay,
+    speaks_websocket=True,
     hosts=(".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"),
 )

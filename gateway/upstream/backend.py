@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from gateway.logs import Sparing
 from gateway.upstream import models
 from gateway.upstream.dialect import Dialect
-from gateway.upstream.faults import Answered
+from gateway.upstream.faults import Answered, unreachable
+from gateway.upstream.followed import Followed
 from gateway.upstream.http import HttpClient
 from gateway.upstream.settling import Settling
+from gateway.upstream.socket.client import SocketClient
+from gateway.upstream.socket.terms import Terms
+from gateway.values import check_transport
 from lanes.errors import UpstreamFault
 from lanes.ports import Stream
 from lanes.profile import Profile
@@ -21,8 +26,9 @@ if TYPE_CHECKING:
 
     from gateway.upstream.dialect import Converter
     from gateway.upstream.settings import UpstreamSettings
+    from gateway.upstream.socket.stream import SocketStream
     from gateway.upstream.stream import EventStream
-    from lanes.ports import Event
+    from lanes.ports import Event, Steering
 
 log = logging.getLogger("multilane.upstream")
 
@@ -46,6 +52,7 @@ class Backend:
             retries=settings.retries,
         )
         self._settling = Settling(settings, self._client)
+        self._socket: SocketClient | None = None
         self._notices = Sparing(log)
 
     @property
@@ -53,8 +60,18 @@ class Backend:
         return self._settling.known or _UNSETTLED
 
     @property
-    def _url(self) -> str:
-        return f"{self._settings.place}{self._dialect.path}"
+    def _sender(self) -> HttpClient | SocketClient:
+        """Whoever carries requests; to be asked for once the dialect is known."""
+        if self._settings.transport == "http":
+            return self._client
+        if self._socket is None:
+            self._socket = _socket_client(self._settings)
+        return self._socket
+
+    @property
+    def _asked(self) -> str:
+        way = "POST" if self._settings.transport == "http" else "WebSocket"
+        return f"{way} {self._settings.place}{self._dialect.path}"
 
     @property
     def _profile(self) -> Profile:
@@ -86,16 +103,22 @@ class Backend:
         await self._settle(headers, body.get("model"))
         request = self._dialect.request(body, items)
         try:
-            stream = await self._client.post(self._dialect.path, request, self._headers(headers))
+            stream = await self._sender.post(self._dialect.path, request, self._headers(headers))
         except UpstreamFault as fault:
             self._notice(fault)
             if fault.status == 404 and fault.code == "not_found" and fault.param is None:
                 # The backend names nothing that it did not find: it may be the place itself.
-                fault.message += f" (POST {self._url})"
+                fault.message += f" ({self._asked})"
             raise
+        return self._watched(body, stream)
+
+    def _watched(self, body: Mapping[str, Any], stream: EventStream | SocketStream) -> _Watched:
         made = self._dialect.converter
         converter = None if made is None else made(body)
-        return _Watched(stream, self._profile, self._notice_cut, converter)
+        steering = None
+        if stream.steering is not None:
+            steering = Followed(stream.steering, partial(self._watched, body))
+        return _Watched(stream, self._profile, self._notice_cut, converter, steering)
 
     async def models(self, headers: Mapping[str, str]) -> dict[str, int]:
         """Ask which models it has (see `models.read`). Raises UpstreamFault."""
@@ -107,30 +130,40 @@ class Backend:
     async def aclose(self) -> None:
         """Close all connections to the backend."""
         await self._client.aclose()
+        if self._socket is not None:
+            await self._socket.aclose()
 
     async def _settle(self, headers: Mapping[str, str], model: object) -> None:
         """Know the dialect from here on. Raises UpstreamFault."""
-        if self._settling.known is None:
-            named = model if isinstance(model, str) else None
-            try:
+        try:
+            if self._settling.known is None:
+                named = model if isinstance(model, str) else None
                 await self._settling.ask(self._headers(headers), named)
-            except UpstreamFault as fault:
-                self._notice(fault)
-                raise
+            self._check_transport()
+        except UpstreamFault as fault:
+            self._notice(fault)
+            raise
+
+    def _check_transport(self) -> None:
+        """Raise UpstreamFault if it was found out to speak something else."""
+        try:
+            check_transport(self._settings.transport, self._dialect.name)
+        except ValueError as wrong:
+            raise unreachable(f"No answer over WebSocket: {wrong}.") from None
 
     def _notice(self, fault: UpstreamFault) -> None:
         """Tell the operator what is theirs to mend. Never the backend's words: they quote input."""
         prefix, hint = self._settings.prefix, self._settings.hint(fault.status)
         if not isinstance(fault, Answered):
             if fault.status != 503:  # that is us, shutting down
-                self._notices.warning("unreached", f"{prefix}{fault.message} (POST {self._url})")
+                self._notices.warning("unreached", f"{prefix}{fault.message} ({self._asked})")
         elif hint is not None or fault.status >= 500:
-            line = f"{prefix}The backend answers {fault.status} to POST {self._url}"
+            line = f"{prefix}The backend answers {fault.status} to {self._asked}"
             self._notices.warning(f"answered {fault.status}", f"{line}; {hint}" if hint else line)
 
     def _notice_cut(self, fault: UpstreamFault) -> None:
         if fault.status != 503:
-            line = f"{self._settings.prefix}An answer was cut: {fault.message} (POST {self._url})"
+            line = f"{self._settings.prefix}An answer was cut: {fault.message} ({self._asked})"
             self._notices.warning("cut", line)
 
 
@@ -146,12 +179,14 @@ class _Watched:
 
     def __init__(
         self,
-        stream: EventStream,
+        stream: EventStream | SocketStream,
         profile: Profile,
         notice: Callable[[UpstreamFault], None],
         converter: Converter | None,
+        steering: Steering | None,
     ) -> None:
         self.profile = profile
+        self.steering = steering
         self._stream = stream
         self._notice = notice
         self._converter = converter
@@ -180,3 +215,18 @@ class _Watched:
             if self._converter is not None:
                 sink(self._converter.finish())  # what broke may have lacked nothing but its end
             raise
+
+
+def _socket_client(settings: UpstreamSettings) -> SocketClient:
+    terms = Terms(
+        connect=settings.connect_timeout,
+        first_byte=settings.first_byte_timeout,
+        idle=settings.idle_timeout,
+        max_event=settings.max_event_bytes,
+    )
+    return SocketClient(
+        settings.url,
+        terms,
+        retries=settings.retries,
+        native=settings.steering == "native",
+    )

@@ -3,30 +3,66 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, cast
+import ssl
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from gateway.upstream.faults import Transient, unreachable
 from lanes.errors import UpstreamFault
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Callable
 
     from gateway.upstream.route import Address, Proxy, Route
-    from gateway.upstream.wire import Connection
 
 _MAX_HEAD_BYTES = 64 * 1024
 
+Connected = TypeVar("Connected", bound=asyncio.Protocol)
+
+
+def tls_context() -> ssl.SSLContext:
+    """The default context, for HTTP/1.1 and what upgrades from it."""
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+async def reach(
+    route: Route,
+    make: Callable[[], Connected],
+    tls: ssl.SSLContext | None,
+    timeout: float,
+    *,
+    tunnel: bool = False,
+) -> Connected:
+    """Dial within `timeout` seconds, and rename what can go wrong. Raises UpstreamFault."""
+    try:
+        async with asyncio.timeout(timeout):
+            return await dial(route, make, tls, tunnel=tunnel)
+    except TimeoutError as error:
+        text = f"The backend could not be reached within {timeout:g} seconds."
+        raise unreachable(text, status=504) from error
+    except ssl.SSLError as error:
+        reason = getattr(error, "verify_message", "") or error.reason or error
+        raise unreachable(f"No TLS connection to the backend: {reason}.") from error
+    except OSError as error:
+        text = f"The backend could not be reached: {error.strerror or error}."
+        raise unreachable(text, kind=Transient) from error
+
 
 async def dial(
-    route: Route, make: Callable[[], Connection], tls: ssl.SSLContext | None
-) -> Connection:
+    route: Route,
+    make: Callable[[], Connected],
+    tls: ssl.SSLContext | None,
+    *,
+    tunnel: bool = False,
+) -> Connected:
     """Return a connection ready for a request. Raises OSError or UpstreamFault.
 
-    `tls` is used towards every address that is `secure`, with the host's name checked.
+    `tls` is used towards every address that is `secure`, with the host's name checked. `tunnel`
+    asks a proxy for a tunnel whatever the scheme is.
     """
     proxy, address = route.proxy, route.address
-    if proxy is not None and route.tunnelled:
+    if proxy is not None and (tunnel or route.tunnelled):
         return await _through(proxy, address, make, tls)
     way = address if proxy is None else proxy.address
     _, connection = await asyncio.get_running_loop().create_connection(
@@ -36,8 +72,8 @@ async def dial(
 
 
 async def _through(
-    proxy: Proxy, address: Address, make: Callable[[], Connection], tls: ssl.SSLContext | None
-) -> Connection:
+    proxy: Proxy, address: Address, make: Callable[[], Connected], tls: ssl.SSLContext | None
+) -> Connected:
     loop = asyncio.get_running_loop()
     lines = [f"CONNECT {address.authority} HTTP/1.1", f"host: {address.authority}"]
     if proxy.authorization is not None:
@@ -50,9 +86,13 @@ async def _through(
     try:
         _check(await tunnel.head)
         connection = make()
-        assert tls is not None, "a tunnel is for https only"
-        inner = await loop.start_tls(transport, connection, tls, server_hostname=address.host)
-        assert inner is not None, "an open transport was upgraded"
+        if address.secure:
+            assert tls is not None, "a secure address comes with a context"
+            inner = await loop.start_tls(transport, connection, tls, server_hostname=address.host)
+            assert inner is not None, "an open transport was upgraded"
+        else:
+            inner = transport
+            inner.set_protocol(connection)
     except BaseException:
         transport.abort()
         raise

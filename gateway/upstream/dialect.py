@@ -41,7 +41,7 @@ class Dialect:
     `replay` brings the input into the form that the backend takes; without it items go as they are.
     `shape` has the last word on the request, `converter` makes what reads a body that is no stream
     of Responses events; it is given the client's body, for an answer may need the question to be
-    understood.
+    understood. `speaks_websocket`: it speaks this gateway's own protocol, too.
 
     `hosts` are the names (or their ends, from a dot on) under which it is run as a service, `marks`
     what its list of models or its `server` header calls it, `ids` a pattern of the ids in its
@@ -61,6 +61,7 @@ class Dialect:
     replay: Replay | None = None
     shape: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     converter: Callable[[Mapping[str, Any]], Converter] | None = None
+    speaks_websocket: bool = False
     hosts: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
     ids: str | None = None

@@ -49,6 +49,13 @@ def unreachable(
     return kind(message, code=code_of(status, "", None, None), status=status, type="server_error")
 
 
+def another(fault: UpstreamFault, kind: type[UpstreamFault] | None = None) -> UpstreamFault:
+    """The same fault once more, for another one to raise and add to; `kind` changes its type."""
+    made = (kind or type(fault)).__new__(kind or type(fault), *fault.args)
+    made.__dict__.update(fault.__dict__)
+    return made
+
+
 def refusal(status: int, headers: Mapping[str, str], body: bytes) -> UpstreamFault:
     """Return the fault for an answer that is not 2xx, or is 2xx and no event stream.
 

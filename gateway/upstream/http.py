@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gateway.upstream import request
-from gateway.upstream.faults import Transient, refusal, unreachable
+from gateway.upstream.faults import refusal, unreachable
 from gateway.upstream.pool import Pool
 from gateway.upstream.reply import Reply
+from gateway.upstream.retries import retried
 from gateway.upstream.route import route
 from gateway.upstream.sse import Splitter
 from gateway.upstream.stream import EventStream
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Mapping
 
-_FIRST_BACKOFF = 0.1
-_MAX_PAUSE = 3.0
 _MAX_ERROR_BYTES = 64 * 1024
 _ERROR_SECONDS = 5.0
 _MAX_ANSWER_BYTES = 4 * 1024 * 1024
@@ -77,18 +75,7 @@ class HttpClient:
         ValueError on a header that cannot be sent. Cancelling it closes the connection.
         """
         message = [request.head(self._route, path, headers, len(body)), body]
-        backoff = _FIRST_BACKOFF
-        for _ in range(self._retries):
-            try:
-                return await self._attempt(message)
-            except Transient as fault:
-                if fault.pause is not None and fault.pause > _MAX_PAUSE:
-                    raise
-                # Spread, so that lanes that failed together do not come back together.
-                pause = backoff * random.uniform(0.5, 1.5) if fault.pause is None else fault.pause
-            await asyncio.sleep(pause)
-            backoff *= 2
-        return await self._attempt(message)
+        return await retried(lambda: self._attempt(message), self._retries)
 
     async def fetch(
         self,

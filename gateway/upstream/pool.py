@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from typing import TYPE_CHECKING
 
-from gateway.upstream.dial import dial
-from gateway.upstream.faults import Transient, unreachable
+from gateway.upstream.dial import reach, tls_context
+from gateway.upstream.faults import unreachable
 from gateway.upstream.wire import Connection
 
 if TYPE_CHECKING:
+    import ssl
+
     from gateway.upstream.route import Route
     from lanes.errors import UpstreamFault
 
@@ -33,7 +34,7 @@ class Pool:
         self._route = route
         self._connect_timeout = connect_timeout
         self._keep_idle = keep_idle
-        self._tls = tls or (_context() if route.secure else None)
+        self._tls = tls or (tls_context() if route.secure else None)
         self._open: set[Connection] = set()
         self._idle: dict[Connection, None] = {}  # an ordered set, longest idle first
         self._sweeper: asyncio.TimerHandle | None = None
@@ -76,23 +77,14 @@ class Pool:
             await self._empty
 
     async def _dial(self) -> Connection:
-        """Connect, and rename what can go wrong."""
         if self._closed:
             raise _shutting_down()
-        try:
-            async with asyncio.timeout(self._connect_timeout):
-                return await dial(
-                    self._route, lambda: Connection(self._keep, self._lost), self._tls
-                )
-        except TimeoutError as error:
-            text = f"The backend could not be reached within {self._connect_timeout:g} seconds."
-            raise unreachable(text, status=504) from error
-        except ssl.SSLError as error:
-            reason = getattr(error, "verify_message", "") or error.reason or error
-            raise unreachable(f"No TLS connection to the backend: {reason}.") from error
-        except OSError as error:
-            text = f"The backend could not be reached: {error.strerror or error}."
-            raise unreachable(text, kind=Transient) from error
+        return await reach(
+            self._route,
+            lambda: Connection(self._keep, self._lost),
+            self._tls,
+            self._connect_timeout,
+        )
 
     def _keep(self, connection: Connection) -> None:
         if self._closed:
@@ -119,12 +111,6 @@ class Pool:
                 break
             del self._idle[connection]
             connection.abort()
-
-
-def _context() -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    context.set_alpn_protocols(["http/1.1"])
-    return context
 
 
 def _shutting_down() -> UpstreamFault:

@@ -53,14 +53,7 @@ def head(
     """
     if not _PATH.fullmatch(path):
         raise ValueError(f"{path!r} is no request path")
-    fields = dict(_DEFAULTS)
-    for name, value in headers.items():
-        if not sendable(name, value):
-            raise ValueError(f"header {name!r} cannot be sent")
-        fields[name.lower()] = value
-    for name in SPOKEN_FOR.intersection(fields):
-        del fields[name]
-    fields["content-length"] = str(length)
+    fields = {**_DEFAULTS, **checked(headers), "content-length": str(length)}
     if route.proxy is not None and route.proxy.authorization and not route.tunnelled:
         fields["proxy-authorization"] = route.proxy.authorization
     lines = [
@@ -70,3 +63,13 @@ def head(
         *(f"{name}: {value}" for name, value in fields.items()),
     ]
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+
+def checked(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers with lower-case names, without those that are ours to say. Raises ValueError."""
+    fields = {}
+    for name, value in headers.items():
+        if not sendable(name, value):
+            raise ValueError(f"header {name!r} cannot be sent")
+        fields[name.lower()] = value
+    return {name: value for name, value in fields.items() if name not in SPOKEN_FOR}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from gateway.values import (
     ANY_CASE,
@@ -19,6 +19,8 @@ from gateway.values import (
     Size,
     Text,
     Variable,
+    check_steering,
+    check_transport,
 )
 
 if TYPE_CHECKING:
@@ -92,6 +94,18 @@ class UpstreamSettings(BaseModel):
         "gateway", description="Who steers: the gateway, or the backend itself."
     )
 
+    @field_validator("transport")
+    @classmethod
+    def _spoken(cls, value: str, info: ValidationInfo) -> str:
+        check_transport(value, info.data.get("dialect"))
+        return value
+
+    @field_validator("steering")
+    @classmethod
+    def _steered(cls, value: str, info: ValidationInfo) -> str:
+        check_steering(value, info.data.get("transport"))
+        return value
+
     @property
     def place(self) -> str:
         """Its base URL without a query, which may hold what is nobody's business."""
@@ -156,4 +170,5 @@ def from_flags(settings: Settings) -> UpstreamSettings:
 def inherited(settings: Settings) -> dict[str, object]:
     """What an upstream takes from the settings of the same name where it has none of its own."""
     shared = UpstreamSettings.model_fields.keys() & type(settings).model_fields.keys()
-    return {name: getattr(settings, name) for name in shared}
+    named = {name: getattr(settings, name) for name in shared}
+    return {**named, "transport": settings.upstream_transport}

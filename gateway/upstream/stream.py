@@ -24,6 +24,8 @@ class EventStream:
         self._wanted = True
         self._kept: list[Event] = []
         self.headers = reply.headers
+        #: Over HTTP there is no way to tell the backend of a steer.
+        self.steering = None
 
     async def first(self) -> list[Event]:
         """Wait for the first events and leave them to `relay`; none if the body ends without any.

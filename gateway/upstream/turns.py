@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import anyio
+
+from gateway.upstream.followed import Followed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from gateway.upstream.backend import Opened
-    from lanes.ports import Event
+    from lanes.ports import Event, Stream
     from lanes.profile import Profile
 
 
@@ -28,16 +30,30 @@ class Turns:
         except BaseException:
             self._free.release()
             raise
-        return _Counted(stream, self._free.release)
+        return _Counted(stream, self)
+
+    def counted(self, stream: Stream) -> Stream:
+        """A stream that nobody had to ask for: it has a turn if there is one."""
+        try:
+            self._free.acquire_nowait()
+        except anyio.WouldBlock:
+            return stream
+        return _Counted(cast("Opened", stream), self)  # nobody looks into it
+
+    def over(self) -> None:
+        """A turn is over."""
+        self._free.release()
 
 
 class _Counted:
     """A stream that gives its turn back, once, however it ends."""
 
-    def __init__(self, stream: Opened, over: Callable[[], None]) -> None:
+    def __init__(self, stream: Opened, turns: Turns) -> None:
         self._stream = stream
-        self._over: Callable[[], None] | None = over
+        self._over: Callable[[], None] | None = turns.over
         self.pause, self.resume = stream.pause, stream.resume
+        steering = stream.steering
+        self.steering = None if steering is None else Followed(steering, turns.counted)
 
     @property
     def profile(self) -> Profile:

@@ -14,7 +14,7 @@ from tests.fakes.events import message, response
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lanes.ports import Event
+    from lanes.ports import Event, Steering
 
 CLIENT_OWNED = ("call", "custom")
 _ITEMS: dict[str, dict[str, Any]] = {
@@ -52,6 +52,7 @@ class Body:
     profile: Profile
     open: str | None = None
     text: str = ""
+    steering: Steering | None = None
     called: bool = False
     began: bool = False
     count: int = -1

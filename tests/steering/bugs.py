@@ -217,7 +217,7 @@ def a_cut_item_is_left_open(original: Any) -> Any:
     return cut_if_safe
 
 
-@BUGS.plant(Worker, "_cut")
+@BUGS.plant(Worker, "_stop")
 def a_cut_leaves_the_backend_running(original: Any) -> Any:
     return lambda self, carried: carried.run.cut()
 

@@ -184,10 +184,11 @@ def test_a_chain_of_steered_responses_is_forgotten_too() -> None:
 def test_what_is_over_keeps_nothing_of_its_response(phase: Phase) -> None:
     kept = [0]
     ledger = Ledger()
-    target = opened(ledger, cut=lambda: kept.append(1))
-    target.cut()
+    target = opened(ledger, cut=lambda _: kept.append(1))
+    submission = submitted(ledger, target)
+    target.cut(submission)
     ledger.end(target, phase)
-    target.cut()
+    target.cut(submission)
     assert kept == [0, 1]
     assert "lambda" not in repr(target.cut)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.upstream.http._FIRST_BACKOFF", 0.001)
+    monkeypatch.setattr("gateway.upstream.retries._FIRST_BACKOFF", 0.001)
 
 
 @pytest.fixture

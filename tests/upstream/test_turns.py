@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from gateway.upstream.backend import Opened
-    from lanes.ports import Event
+    from lanes.ports import Event, Steering
 
 
 class Quiet:
     """A stream on which nothing comes until it is told to be over."""
 
     profile = Profile()
+    steering: Steering | None = None
 
     def __init__(self) -> None:
         self.over = anyio.Event()

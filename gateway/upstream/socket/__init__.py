@@ -1,0 +1,1 @@
+"""Backends that speak this very protocol, over pooled WebSockets."""

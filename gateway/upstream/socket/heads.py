@@ -1,0 +1,89 @@
+"""What must be known of an upstream's event before it is handed on, read from its JSON. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from lanes.codec import decode_lenient
+
+BEGINNINGS = frozenset({"response.created", "response.queued", "response.in_progress"})
+ENDS = frozenset({f"response.{end}" for end in ("completed", "incomplete", "failed", "cancelled")})
+#: Ends that a successor may follow.
+FOLLOWED = frozenset({"response.completed", "response.incomplete"})
+STEERS = frozenset({f"response.steer.{told}" for told in ("accepted", "pending", "failed")})
+NOTABLE = BEGINNINGS | ENDS | STEERS | {"error"}
+
+#: The socket takes no more creates, and says so on the lane of one: that one goes elsewhere.
+MOVE_ON = frozenset(
+    {
+        "websocket_connection_limit_reached",
+        "websocket_stream_limit_reached",
+        "too_many_queued_responses",
+        "server_shutting_down",
+    }
+)
+
+
+class Head(msgspec.Struct, gc=False):
+    """Where an event goes. What is no string is nothing to us."""
+
+    type: Any = None
+    stream_id: Any = None
+
+
+class _Named(msgspec.Struct):
+    id: Any = None
+    previous_response_id: Any = None
+
+
+class _Beginning(msgspec.Struct):
+    response: _Named
+
+
+_head = msgspec.json.Decoder(Head).decode
+_beginning = msgspec.json.Decoder(_Beginning).decode
+
+
+def head(message: bytes) -> Head:
+    """Read an event's type and lane. Raises ValueError if it is no JSON object."""
+    try:
+        return _head(message)
+    except msgspec.DecodeError:
+        event = decode_lenient(message)
+        if not isinstance(event, dict):
+            raise ValueError("no object") from None
+        return Head(event.get("type"), event.get("stream_id"))
+
+
+def names(message: bytes) -> tuple[str | None, str | None]:
+    """The ids of the response that begins and of the one it continues."""
+    try:
+        named = _beginning(message).response
+    except msgspec.DecodeError:
+        return None, None
+    return _string(named.id), _string(named.previous_response_id)
+
+
+def event(message: bytes) -> dict[str, Any]:
+    """The whole of an event that `head` has read."""
+    found: dict[str, Any] = decode_lenient(message)
+    return found
+
+
+def error(told: dict[str, Any]) -> dict[str, Any]:
+    """What an error event tells, nested or flat."""
+    nested = told.get("error")
+    return nested if isinstance(nested, dict) else told
+
+
+def about_steering(told: dict[str, Any]) -> bool:
+    """Whether an error event is about a `response.steer`, of which the upstream knows nothing."""
+    said = error(told)
+    words = f"{said.get('code')} {said.get('message')}"
+    return said.get("param") == "type" or "response.steer" in words or "steering" in words
+
+
+def _string(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,277 @@
+"""One lane of an upstream's socket, from a create until the upstream is done with its name."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Protocol
+
+from gateway.upstream.faults import Transient, another, refusal
+from gateway.upstream.socket.heads import (
+    BEGINNINGS,
+    ENDS,
+    FOLLOWED,
+    MOVE_ON,
+    STEERS,
+    about_steering,
+    error,
+    event,
+    names,
+)
+from gateway.upstream.socket.native import Native
+from gateway.upstream.socket.stream import SocketStream
+from lanes.faults import reported
+
+if TYPE_CHECKING:
+    from gateway.upstream.socket.terms import Terms
+    from lanes.errors import UpstreamFault
+
+
+class Line(Protocol):
+    """What a lane needs of its socket."""
+
+    #: Whether the upstream takes steers, as far as is known.
+    steers: bool
+
+    def send(self, text: bytes) -> None:
+        """Send a text frame."""
+
+    def give(self, stream: SocketStream, message: bytes) -> None:
+        """Hand an event to a stream with the others of this read."""
+
+    def free(self, lane: Lane, *, again: bool) -> None:
+        """The lane is over; `again` says whether its name can be used again."""
+
+    def retire(self) -> None:
+        """Take no further responses."""
+
+    def check(self) -> None:
+        """Close if nobody wants any of it."""
+
+
+class Lane:
+    """Sorts out what the upstream says under one name.
+
+    There is no cancel: a response that nobody wants goes on upstream, its events go nowhere, and
+    the name is busy until it ends. Neither is a name free while the upstream may still make a
+    successor of its own accord.
+    """
+
+    def __init__(self, line: Line, name: str, terms: Terms, *, native: bool) -> None:
+        self.name = name
+        #: Bytes of the create.
+        self.size = 0
+        self._line = line
+        self._terms = terms
+        self._native_wanted = native
+        self._native: Native | None = None
+        self._expiry: asyncio.TimerHandle | None = None
+        self._sent = self._over = False
+        # Its response has ended, and a successor is due.
+        self._lingers = False
+        self.stream: SocketStream | None = self._stream()
+
+    def _stream(self) -> SocketStream:
+        stream = SocketStream(self._terms, self._left)
+        if self._native_wanted:
+            self._native = stream.steering = Native(self, self._terms)
+        return stream
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody waits for what comes."""
+        if self._lingers:
+            return self._native is not None and self._native.wanted
+        return self.stream is not None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether its response was asked for and has not begun."""
+        return self.stream is not None and self._sent and not self.stream.begun
+
+    @property
+    def steering(self) -> bool:
+        """Whether a steer waits for the upstream's answer."""
+        return self._native is not None and self._native.unanswered
+
+    def begin(self, fields: bytes) -> SocketStream:
+        """Send the create, `fields` being its JSON without the opening brace."""
+        assert self.stream is not None, "nobody has left it yet"
+        self._sent = True
+        self.size = len(fields)
+        self.stream.start()
+        head = b'{"type":"response.create","stream_id":"%b",' % self.name.encode()
+        self._line.send(head + fields)
+        return self.stream
+
+    def leave(self) -> None:
+        """Nothing will be asked here after all."""
+        if self.stream is not None and not self._sent:
+            self.stream.end()
+            self._free()
+
+    # -- what the socket calls --
+
+    def note(self, kind: str, message: bytes) -> None:
+        """Take an event of those that change something."""
+        if kind in BEGINNINGS:
+            self._on_beginning(message)
+        elif kind in ENDS:
+            self._on_end(kind, message)
+        elif kind in STEERS:
+            self._on_steer(kind, event(message).get("steer"))
+        else:
+            self._on_error(event(message), message)
+
+    def lost(self, fault: UpstreamFault) -> None:
+        """The socket is gone."""
+        self._finish()
+        if self.stream is not None:
+            self.stream.end(another(fault))
+
+    def refuse(self, fault: UpstreamFault) -> None:
+        """Its response is refused, or broken off."""
+        if self.stream is not None:
+            self.stream.end(another(fault))
+        self.stream = None
+
+    def unsteerable(self) -> None:
+        """The upstream knows nothing of steers."""
+        if self._native is not None:
+            self._native.refuse()
+            self._settle()
+
+    # -- what its steers call --
+
+    @property
+    def steers(self) -> bool:
+        """Whether the upstream can be sent steers here."""
+        return self._line.steers and not self._over
+
+    def send(self, text: bytes) -> None:
+        """Send a frame."""
+        self._line.send(text)
+
+    def unwanted(self) -> None:
+        """Nobody takes the successor that may come."""
+        if self._lingers and not self._over:
+            self._expire()
+            self._line.check()
+
+    # -- inside --
+
+    def _give(self, message: bytes) -> None:
+        if self.stream is not None:
+            self._line.give(self.stream, message)
+
+    def _on_beginning(self, message: bytes) -> None:
+        if self._lingers:
+            self._succeed(message)
+        elif self._native is not None and self._native.id is None:
+            self._native.id, _ = names(message)
+        self._give(message)
+
+    def _succeed(self, message: bytes) -> None:
+        """The upstream's own successor begins, on the same lane."""
+        parent = self._native
+        assert parent is not None, "only steers make a lane linger"
+        self._lingers = False
+        name, previous = names(message)
+        if not parent.wanted or previous != parent.id:
+            self._native = None
+            parent.over()
+            self._expire()
+            self._line.check()
+            return
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        self.stream = self._stream()
+        assert self._native is not None, "as its parent was"
+        self._native.id = name
+        self.stream.start()
+        parent.began(self.stream)
+
+    def _on_end(self, kind: str, message: bytes) -> None:
+        if self._lingers:
+            return  # a second end
+        self._give(message)
+        if self.stream is not None:
+            self.stream.end()
+        self.stream = None
+        if self._native is not None and self._native.due and kind in FOLLOWED:
+            self._lingers = True
+            self._expire()
+            self._line.check()
+        else:
+            self._free()
+
+    def _on_steer(self, kind: str, steer: Any) -> None:
+        native = self._native
+        if native is None or not isinstance(steer, dict):
+            return
+        if steer.get("previous_response_id") == native.id:
+            native.told(kind, steer)
+            self._settle()
+
+    def _on_error(self, told: dict[str, Any], message: bytes) -> None:
+        if self.steering and about_steering(told):
+            self._line.steers = False
+            self.unsteerable()
+        elif self._lingers or self.stream is None:
+            self._free(again=self._lingers)
+        elif self.stream.begun:
+            self._give(message)
+            self.stream.end()
+            self._free(again=False)  # some say `response.failed` after it
+        else:
+            self.refuse(self._refusal(told, message))
+            self._free()
+
+    def _refusal(self, told: dict[str, Any], message: bytes) -> UpstreamFault:
+        said = error(told)
+        given = said.get("headers") or told.get("headers")
+        headers = {
+            str(name).lower(): str(value)
+            for name, value in (given.items() if isinstance(given, dict) else ())
+        }
+        fault = refusal(reported(told).status, headers, message)
+        if said.get("code") in MOVE_ON:
+            self._line.retire()
+            return another(fault, Transient)
+        return fault
+
+    def _settle(self) -> None:
+        """Let go of a name for which nothing more comes."""
+        if self._lingers and self._native is not None and not self._native.due:
+            self._free()
+
+    def _left(self) -> None:
+        """Nobody listens to the response under way."""
+        if self._over:
+            return
+        self.stream = None
+        if self._native is not None:
+            self._native.wanted = False
+        self._expire()
+        self._line.check()
+
+    def _expire(self) -> None:
+        """Wait for the upstream for so long; then the name is not to be trusted any more."""
+        if self._expiry is None and not self._over:
+            loop = asyncio.get_running_loop()
+            self._expiry = loop.call_later(self._terms.idle, self._expired)
+
+    def _expired(self) -> None:
+        self._free(again=False)
+
+    def _free(self, *, again: bool = True) -> None:
+        if not self._over:
+            self._finish()
+            self._line.free(self, again=again)
+
+    def _finish(self) -> None:
+        self._over = True
+        if self._expiry is not None:
+            self._expiry.cancel()
+        if self._native is not None:
+            self._native.over()

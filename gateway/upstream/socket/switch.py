@@ -1,0 +1,178 @@
+"""The lanes of one socket: which names are free, and to whom each event goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from gateway.upstream.faults import Transient, another, unreachable
+from gateway.upstream.socket.heads import MOVE_ON, NOTABLE, about_steering, error, event, head
+from gateway.upstream.socket.lane import Lane
+from lanes.faults import reported
+
+if TYPE_CHECKING:
+    from gateway.upstream.socket.stream import SocketStream
+    from gateway.upstream.socket.terms import Terms
+    from lanes.errors import UpstreamFault
+
+
+class Wire(Protocol):
+    """What the lanes need of their connection."""
+
+    def send(self, text: bytes) -> None:
+        """Send a text frame."""
+
+    def end(self, fault: UpstreamFault) -> None:
+        """Close in an orderly way; what still runs ends with the fault."""
+
+    def drop(self, fault: UpstreamFault) -> None:
+        """Close now; what runs ends with the fault."""
+
+    def rest(self) -> None:
+        """Hear that nothing runs any more."""
+
+
+class Switch:
+    """Gives out names and sorts events. `steers` is whether the upstream takes any, as is known."""
+
+    def __init__(self, wire: Wire, terms: Terms, *, native: bool) -> None:
+        self._wire = wire
+        self._terms = terms
+        self._native = native
+        self._names = [f"lane{number}" for number in range(terms.lanes)]
+        self._lanes: dict[str, Lane] = {}
+        self._touched: list[SocketStream] = []
+        self._retired = False
+        self.steers = True
+
+    @property
+    def busy(self) -> int:
+        """How many names are in use."""
+        return len(self._lanes)
+
+    @property
+    def free_names(self) -> int:
+        """How many more responses it takes."""
+        return 0 if self._retired else len(self._names)
+
+    def take(self) -> Lane:
+        """A lane for one response; only while there are names."""
+        name = self._names.pop()
+        lane = self._lanes[name] = Lane(self, name, self._terms, native=self._native)
+        return lane
+
+    def route(self, messages: list[bytes], now: float) -> None:
+        """Take the messages of one read: one call of a sink for each lane."""
+        lanes = self._lanes
+        touched = self._touched
+        for message in messages:
+            try:
+                about = head(message)
+            except ValueError:
+                self._wire.drop(unreachable("The backend sent an event that is not JSON."))
+                break
+            lane = lanes.get(about.stream_id)
+            if lane is None:
+                self._stray(about.type, about.stream_id, message)
+            elif about.type in NOTABLE:
+                lane.note(about.type, message)
+            elif (stream := lane.stream) is not None:
+                if not stream.batch:
+                    touched.append(stream)
+                stream.batch.append((None, message))
+        while touched:
+            touched.pop().flush(now)
+
+    def lost(self, fault: UpstreamFault, *, largest: bool = False) -> None:
+        """The connection can carry nothing more; with `largest` that was some frame's size."""
+        lanes = list(self._lanes.values())
+        self._lanes.clear()
+        waiting = [lane for lane in lanes if lane.waiting]
+        if largest and waiting:
+            lane = max(waiting, key=lambda one: one.size)
+            text = f"The request of {lane.size} bytes is larger than the backend's socket takes."
+            lane.refuse(unreachable(text, status=413))  # sending it once more would not help
+        for lane in lanes:
+            lane.lost(fault)
+
+    # -- what the lanes call --
+
+    def send(self, text: bytes) -> None:
+        """Send a text frame."""
+        self._wire.send(text)
+
+    def give(self, stream: SocketStream, message: bytes) -> None:
+        """Hand an event to a stream with the others of this read."""
+        if not stream.batch:
+            self._touched.append(stream)
+        stream.batch.append((None, message))
+
+    def free(self, lane: Lane, *, again: bool) -> None:
+        """The lane is over; `again` says whether its name can be used again."""
+        if self._lanes.pop(lane.name, None) is None:
+            return
+        if again:
+            self._names.append(lane.name)
+        if self._lanes:
+            self.check()
+        elif self._retired or not self._names:
+            self._wire.end(ended())
+        else:
+            self._wire.rest()
+
+    def retire(self) -> None:
+        """Take no further responses; close when the last one ends."""
+        self._retired = True
+        if not self._lanes:
+            self._wire.end(ended())
+
+    def check(self) -> None:
+        """Close if nobody wants any of it: that is what stops the upstream."""
+        if self._lanes and not any(lane.wanted for lane in self._lanes.values()):
+            self._wire.end(ended())
+
+    # -- events that name no lane in use --
+
+    def _stray(self, kind: object, name: object, message: bytes) -> None:
+        if name is not None or not isinstance(kind, str) or not self._lanes:
+            return
+        if kind == "error":
+            self._on_error(message)
+        elif kind.startswith("response."):
+            if len(self._lanes) > 1:
+                text = "The backend's events do not say which lane they are of."
+                self._wire.drop(unreachable(text))
+            else:
+                self._note(next(iter(self._lanes.values())), kind, message)
+
+    def _note(self, lane: Lane, kind: str, message: bytes) -> None:
+        if kind in NOTABLE:
+            lane.note(kind, message)
+        elif lane.stream is not None:
+            self.give(lane.stream, message)
+
+    def _on_error(self, message: bytes) -> None:
+        """The socket's error, or that of steers, or of the one response that waits to begin.
+
+        Where several wait, they are all tried elsewhere.
+        """
+        told = event(message)
+        lanes = list(self._lanes.values())
+        waiting = [lane for lane in lanes if lane.waiting]
+        steering = [lane for lane in lanes if lane.steering]
+        if steering and about_steering(told):
+            self.steers = False
+            for lane in steering:
+                lane.unsteerable()
+        elif error(told).get("code") not in MOVE_ON and (len(waiting) == 1 or len(lanes) == 1):
+            (waiting or lanes)[0].note("error", message)
+        else:
+            self._retired = True
+            fault = another(reported(told), Transient)
+            for lane in waiting:
+                lane.refuse(fault)
+                self.free(lane, again=False)
+
+
+def ended() -> UpstreamFault:
+    """What happened to a socket that nobody wanted any more."""
+    return unreachable("The gateway has closed the socket to the backend.", kind=Transient)

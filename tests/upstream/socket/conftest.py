@@ -1,0 +1,23 @@
+"""A scripted backend on a WebSocket; retries that do not wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.upstream.socket.server import Server, running
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.upstream.retries._FIRST_BACKOFF", 0.001)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    async with running() as one:
+        yield one
