@@ -38,6 +38,14 @@ FLAGS = [
     ("--log-level loud", "--log-level: must be debug, info, warning or error, not 'loud'"),
     ("--log-format xml", "--log-format: must be text or json, not 'xml'"),
     ("--dialect latin", "--dialect: must be one of auto, llamacpp, openai"),
+    (
+        "--upstream-transport websocket --dialect llamacpp",
+        (
+            "--upstream-transport: backends of dialect llamacpp do not speak over WebSocket;"
+            " those of openai do"
+        ),
+    ),
+    ("--steering native", "--steering: native steering needs the transport websocket"),
     ("--upstream b.example/v1", f"--upstream: {URL}"),
     ("--upstream ftp://b.example", f"--upstream: {URL}"),
     ("--upstream http:///v1", f"--upstream: {URL}"),

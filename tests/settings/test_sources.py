@@ -40,6 +40,8 @@ def test_every_field_can_come_from_the_environment_and_the_file(
         "redis_url": "memory",
         "steer_boundary": "item",
         "steerable": "false",
+        "upstream_transport": "websocket",
+        "steering": "native",
     }
     defaults = Settings()
     chosen = {
@@ -48,6 +50,8 @@ def test_every_field_can_come_from_the_environment_and_the_file(
         if name not in FILE_ONLY
     }
     for name, text in chosen.items():
+        if name == "steering":
+            monkeypatch.setenv(variable("upstream_transport"), "websocket")  # it goes with this one
         with monkeypatch.context() as patch:
             patch.setenv(variable(name), text)
             from_variable = getattr(load(), name)

@@ -145,7 +145,8 @@ async def client(server: Server, **options: Any) -> AsyncIterator[SocketClient]:
 async def post(one: SocketClient, text: str = "hi", **headers: str) -> SocketStream:
     with anyio.fail_after(5):
         body = json.dumps({"model": "m", "input": text, "stream": True, "store": False})
-        return await one.post("/responses", body.encode(), headers)
+        shown = {name.replace("_", "-"): value for name, value in headers.items()}
+        return await one.post("/responses", body.encode(), shown)
 
 
 class Opened:

@@ -174,7 +174,7 @@ async def test_a_socket_that_breaks(server: Server) -> None:
 
 async def test_a_request_that_is_too_large_is_not_sent_again() -> None:
     async with running(max_size=2000) as server, client(server) as one:
-        small, peer, _ = await asked(server, one)
+        small, _, _ = await asked(server, one)
         large = asyncio.create_task(post(one, "x" * 3000))
         new = await server.accept()
         await new.created(await new.asked())
@@ -208,8 +208,8 @@ async def test_an_event_that_is_no_json(server: Server) -> None:
 async def test_json_that_is_nearly_json_reaches_its_lane(server: Server) -> None:
     async with client(server) as one:
         running = await opened(server, one)
-        text = '{"type":"response.x.delta","stream_id":"%s","delta":"a","p":NaN}' % running.lane
-        await running.peer.socket.send(text)
+        fields = f'"type":"response.x.delta","stream_id":"{running.lane}","delta":"a","p":NaN'
+        await running.peer.socket.send(f"{{{fields}}}")
         await running.have("a")
         await running.finish()
 

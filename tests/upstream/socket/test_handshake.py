@@ -1,4 +1,4 @@
-"""Reaching a backend's WebSocket: refusals of every kind, TLS, proxies, and answers that are none."""
+"""Reaching a backend's WebSocket: refusals, TLS, proxies, answers that are none."""
 
 from __future__ import annotations
 

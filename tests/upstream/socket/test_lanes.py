@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 async def test_a_create_is_the_post_with_an_envelope(server: Server) -> None:
     async with client(server) as one:
-        running = await opened(server, one, authorization="Bearer k", **{"user-agent": "u"})
+        running = await opened(server, one, authorization="Bearer k", user_agent="u")
         [frame] = running.peer.frames
         lane = frame["stream_id"]
         create = {"type": "response.create", "stream_id": lane, "model": "m", "input": "hi"}
