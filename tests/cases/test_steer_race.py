@@ -174,7 +174,7 @@ async def _read(client: Client, lanes: dict[str, Lane]) -> None:
         lanes[event["stream_id"]].events.put_nowait(event)
 
 
-async def _connection(race: Race, url: str) -> None:
+async def connection(race: Race, url: str) -> None:
     async with connect(url) as client, anyio.create_task_group() as reading:
         lanes = {name: Lane(race, client, name) for name in (f"l{n}" for n in range(LANES))}
         reading.start_soon(_read, client, lanes)
@@ -196,7 +196,7 @@ async def test_a_thousand_steers_around_the_end(boundary: str) -> None:
         anyio.create_task_group() as connections,
     ):
         for _ in range(CONNECTIONS):
-            connections.start_soon(_connection, race, on.url)
+            connections.start_soon(connection, race, on.url)
     assert len(race.verdicts) == CONNECTIONS * LANES * ROUNDS * STEERS
     by = {
         verdict: {text for text, told in race.verdicts.items() if told == verdict}

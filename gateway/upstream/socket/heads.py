@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -24,6 +25,10 @@ MOVE_ON = frozenset(
         "server_shutting_down",
     }
 )
+
+
+_TYPE = re.compile(rb'(?<!\\)"type"\s*:\s*"([a-z_.]+)"')
+_LANE = re.compile(rb'(?<!\\)"stream_id"\s*:\s*"([A-Za-z0-9_.-]+)"')
 
 
 class Head(msgspec.Struct, gc=False):
@@ -70,6 +75,16 @@ def event(message: bytes) -> dict[str, Any]:
     """The whole of an event that `head` has read."""
     found: dict[str, Any] = decode_lenient(message)
     return found
+
+
+def edges(first: bytes, last: bytes) -> tuple[str, str]:
+    """The type and lane of an event of which only the two ends are there; empty if not found.
+
+    Quotes within a string are escaped, so what looks like a key is one.
+    """
+    kind = _TYPE.search(first)
+    lanes = _LANE.findall(last) or _LANE.findall(first)
+    return kind[1].decode() if kind else "", lanes[-1].decode() if lanes else ""
 
 
 def error(told: dict[str, Any]) -> dict[str, Any]:

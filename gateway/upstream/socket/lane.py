@@ -134,6 +134,13 @@ class Lane:
             self.stream.end(another(fault))
         self.stream = None
 
+    def too_large(self, kind: str, fault: UpstreamFault) -> None:
+        """An event of this kind was passed over."""
+        if self.stream is not None:
+            self.stream.fail(fault)
+        if kind in ENDS:
+            self._free(again=False)
+
     def unsteerable(self) -> None:
         """The upstream knows nothing of steers."""
         if self._native is not None:

@@ -11,7 +11,7 @@ from websockets.frames import Frame, Opcode
 
 from gateway.upstream.faults import Transient, another, unreachable
 from gateway.upstream.socket.splitter import Splitter, TooLarge
-from gateway.upstream.socket.switch import Switch, ended
+from gateway.upstream.socket.switch import Switch, ended, too_large
 from lanes.errors import UpstreamFault
 
 if TYPE_CHECKING:
@@ -46,13 +46,13 @@ class Link(asyncio.Protocol):
         self._terms = terms
         self._on_end, self._on_lost = on_end, on_lost
         self._transport: asyncio.Transport | None = None
-        self._splitter = Splitter(terms.max_event, self._special)
+        self._switch = Switch(self, terms, native=native)
+        self._splitter = Splitter(terms.max_event, self._special, self._switch.too_large)
         self._pieces: list[bytes] = []
         self._opening: asyncio.Future[None] = self._loop.create_future()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._fault: UpstreamFault | None = None
         self._born = self._heard = self._pinged = self._time()
-        self._switch = Switch(self, terms, native=native)
         #: When its last response ended.
         self.idle_since = self._born
 
@@ -149,8 +149,7 @@ class Link(asyncio.Protocol):
         except TooLarge:
             self._protocol.fail(1009)
             self._write()
-            text = f"The backend sent an event of more than {self._terms.max_event} bytes."
-            self.drop(unreachable(text))
+            self.drop(too_large(self._terms.max_event))
         except UpstreamFault as fault:
             self.drop(fault)
         else:

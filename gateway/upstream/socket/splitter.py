@@ -12,6 +12,8 @@ _MASKED = 0x80
 _FIN = 0x80
 _CONTINUATION = 0x0
 _DATA = (0x1, 0x2)
+#: Bytes at either end of what is too large that are looked at: they tell whose it is.
+_EDGE = 1024
 
 
 class TooLarge(ValueError):
@@ -22,12 +24,21 @@ class Splitter:
     """Takes text messages out of their frames; the token path, so nothing else is looked at.
 
     Every other frame, whole, goes to `other`, which returns the messages that end with it. A
-    payload has at most `limit` bytes, over it TooLarge is raised.
+    payload has at most `limit` bytes. A text over it is skipped, and its two ends go to `large`;
+    for anything else TooLarge is raised.
     """
 
-    def __init__(self, limit: int, other: Callable[[bytes], list[bytes]]) -> None:
+    def __init__(
+        self,
+        limit: int,
+        other: Callable[[bytes], list[bytes]],
+        large: Callable[[bytes, bytes], None],
+    ) -> None:
         self._limit = limit
         self._other = other
+        self._large = large
+        self._skipping = 0
+        self._first = self._last = b""
         # The beginning of a frame that is not whole yet, read by read.
         self._kept: list[bytes] = []
         self._have = self._need = 0
@@ -35,7 +46,9 @@ class Splitter:
 
     def feed(self, data: bytes) -> list[bytes]:
         """The messages that are whole with this read, in order."""
-        if self._kept:
+        if self._skipping:
+            data = self._skip(data)
+        elif self._kept:
             data = self._joined(data)
         found: list[bytes] = []
         at, end = 0, len(data)
@@ -46,7 +59,9 @@ class Splitter:
             else:
                 start, stop = self._bounds(data, at, end)
             if stop - start > self._limit:
-                raise TooLarge
+                data = self._begin_skip(data, at, start, stop)
+                at, end = 0, len(data)
+                continue
             if stop > end:
                 self._keep(data[at:], stop - at)
                 break
@@ -68,6 +83,23 @@ class Splitter:
         if data[at + 1] & _MASKED:
             size += 4  # its key; no server may send one, which `other` will say
         return start, start + size
+
+    def _begin_skip(self, data: bytes, at: int, start: int, stop: int) -> bytes:
+        if data[at] != _TEXT or data[at + 1] >= _MASKED or self._fragmented:
+            raise TooLarge
+        self._skipping = stop - start
+        self._first = self._last = b""
+        return self._skip(data[start:])
+
+    def _skip(self, data: bytes) -> bytes:
+        """Pass over what is too large; what is left of the read."""
+        passed = data[: self._skipping]
+        self._skipping -= len(passed)
+        self._first += passed[: _EDGE - len(self._first)]
+        self._last = (self._last + passed[-_EDGE:])[-_EDGE:]
+        if not self._skipping:
+            self._large(self._first, self._last)
+        return data[len(passed) :]
 
     def _joined(self, data: bytes) -> bytes:
         """What was kept and this, once that is a whole frame; nothing before."""

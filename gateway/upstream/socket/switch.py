@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.upstream.faults import Transient, another, unreachable
-from gateway.upstream.socket.heads import MOVE_ON, NOTABLE, about_steering, error, event, head
+from gateway.upstream.socket.heads import (
+    MOVE_ON,
+    NOTABLE,
+    about_steering,
+    edges,
+    error,
+    event,
+    head,
+)
 from gateway.upstream.socket.lane import Lane
 from lanes.faults import reported
 
@@ -94,6 +102,15 @@ class Switch:
         for lane in lanes:
             lane.lost(fault)
 
+    def too_large(self, first: bytes, last: bytes) -> None:
+        """An event was passed over, of which these are the two ends: its response alone fails."""
+        kind, name = edges(first, last)
+        lane = self._lanes.get(name)
+        if lane is None:
+            self._wire.drop(too_large(self._terms.max_event))
+        else:
+            lane.too_large(kind, too_large(self._terms.max_event))
+
     # -- what the lanes call --
 
     def send(self, text: bytes) -> None:
@@ -171,6 +188,11 @@ class Switch:
             for lane in waiting:
                 lane.refuse(fault)
                 self.free(lane, again=False)
+
+
+def too_large(limit: int) -> UpstreamFault:
+    """What happened to a response of which an event has more than `limit` bytes."""
+    return unreachable(f"The backend sent an event of more than {limit} bytes.")
 
 
 def ended() -> UpstreamFault:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.upstream.socket.behind import Behind
 from tests.upstream.socket.server import Server, running
 
 if TYPE_CHECKING:
@@ -21,3 +22,11 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 async def server() -> AsyncIterator[Server]:
     async with running() as one:
         yield one
+
+
+@pytest.fixture(params=["gateway", "native"])
+def behind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Behind:
+    """All stands of the test are behind one more gateway, with either kind of steering."""
+    made = Behind(request.param)
+    made.install(monkeypatch)
+    return made

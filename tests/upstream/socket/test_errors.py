@@ -185,11 +185,43 @@ async def test_a_request_that_is_too_large_is_not_sent_again() -> None:
         assert len(server.peers) == 2
 
 
-async def test_an_event_that_is_too_large(server: Server) -> None:
-    async with client(server, max_event=1000) as one:
+@pytest.mark.parametrize("first", [False, True])
+async def test_an_event_that_is_too_large_fails_its_response_alone(
+    server: Server, first: bool
+) -> None:
+    """Wherever the event names its lane, and whatever its text looks like."""
+    async with client(server, max_event=3000) as one:
+        stays = await opened(server, one)
+        running = await opened(server, one, stays.peer)
+        text = json.dumps({"stream_id": stays.lane}) + "x" * 4000
+        where = {"stream_id": running.lane}
+        event = {"type": "response.x.delta", "delta": text}
+        await running.peer.socket.send(json.dumps({**where, **event} if first else event | where))
+        with pytest.raises(UpstreamFault, match="an event of more than 3000 bytes"):
+            await running.over()
+        await stays.says("fine")
+        await stays.have("fine")
+        assert one.links.busy == [2]
+        await running.peer.ended(running.lane, output="x" * 5000)
+        await stays.says("still")
+        await stays.have("fine", "still")
+        assert one.links.busy == [1]
+        await stays.finish()
+
+
+async def test_an_event_that_is_too_large_and_does_not_say_whose_it_is(server: Server) -> None:
+    async with client(server, max_event=3000) as one:
         running = await opened(server, one)
-        await running.says("x" * 1000)
-        with pytest.raises(UpstreamFault, match="an event of more than 1000 bytes"):
+        await running.peer.socket.send("x" * 4000)
+        with pytest.raises(UpstreamFault, match="an event of more than 3000 bytes"):
+            await running.over()
+
+
+async def test_a_frame_that_is_too_large_and_no_event(server: Server) -> None:
+    async with client(server, max_event=3000) as one:
+        running = await opened(server, one)
+        await running.peer.socket.send(b"x" * 4000)
+        with pytest.raises(UpstreamFault, match="an event of more than 3000 bytes"):
             await running.over()
         assert await running.peer.gone() == 1009
 

@@ -23,7 +23,8 @@ class Reader:
         uri = parse_uri("ws://x/")
         self.protocol = ClientProtocol(uri, state=State.OPEN, max_size=limit)
         self.pieces: list[bytes] = []
-        self.splitter = Splitter(limit, self.other)
+        self.skipped: list[tuple[bytes, bytes]] = []
+        self.splitter = Splitter(limit, self.other, lambda *ends: self.skipped.append(ends))
         self.others = 0
 
     def other(self, frame: bytes) -> list[bytes]:
@@ -71,13 +72,26 @@ def test_any_cut(messages: list[tuple[int, str]], cuts: list[int], every: int) -
     assert reader.others == 0 or any(kind != "text" for _, kind in messages)
 
 
-def test_too_large() -> None:
-    reader = Reader(limit=1000)
-    assert reader.splitter.feed(frames(0, 1000, "text")[0]) == [b"a" * 1000]
+@pytest.mark.parametrize("every", [1, 7, 999, 4096, 1 << 20])
+@pytest.mark.parametrize("length", [4001, 70_000])
+def test_what_is_too_large_is_passed_over(length: int, every: int) -> None:
+    reader = Reader(limit=4000)
+    large = b"<" + b"-" * (length - 2) + b">"
+    data = frames(0, 4000, "text")[0] + Frame(Opcode.TEXT, large).serialize(mask=False)
+    data = data + frames(1, 9, "text")[0] + frames(2, 5000, "text")[0] + frames(3, 1, "text")[0]
+    got = []
+    for at in range(0, len(data), every):
+        got += reader.splitter.feed(data[at : at + every])
+    assert got == [b"a" * 4000, b"b" * 9, b"d"]
+    assert reader.skipped == [(large[:1024], large[-1024:]), (b"c" * 1024, b"c" * 1024)]
+
+
+@pytest.mark.parametrize("kind", ["binary", "masked"])
+def test_what_is_too_large_and_no_plain_text(kind: str) -> None:
+    opcode = Opcode.BINARY if kind == "binary" else Opcode.TEXT
+    frame = Frame(opcode, b"x" * 1001).serialize(mask=kind == "masked")
     with pytest.raises(TooLarge):
-        reader.splitter.feed(frames(0, 1001, "text")[0][:4])  # before it is all there
-    with pytest.raises(TooLarge):
-        Reader(limit=1000).splitter.feed(frames(0, 1 << 20, "text")[0][:10])
+        Reader(limit=1000).splitter.feed(frame)
 
 
 def test_parts_that_are_too_large_together() -> None:
