@@ -6,7 +6,6 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import pytest
 
 from tests.cases.stand import answer, hung_up, stand
 from tests.cases.steered import begin, steered, talking, turns
@@ -16,6 +15,8 @@ from tests.fakes.events import call_reply, closed, completed, created, delta, op
 from tests.upstream.server import until
 
 if TYPE_CHECKING:
+    import pytest
+
     from tests.cases.stand import Stand
     from tests.fakes.exchange import Exchange
     from tests.upstream.socket.behind import Behind
