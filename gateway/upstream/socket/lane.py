@@ -122,6 +122,12 @@ class Lane:
         else:
             self._on_error(event(message), message)
 
+    def is_of(self, steer: object) -> bool:
+        """Whether that is a steer of its response."""
+        native = self._native
+        named = isinstance(steer, dict) and steer.get("previous_response_id")
+        return native is not None and native.id is not None and named == native.id
+
     def lost(self, fault: UpstreamFault) -> None:
         """The socket is gone."""
         self._finish()
@@ -145,7 +151,7 @@ class Lane:
         """The upstream knows nothing of steers."""
         if self._native is not None:
             self._native.refuse()
-            self._settle()
+            self.settle()
 
     # -- what its steers call --
 
@@ -163,6 +169,11 @@ class Lane:
         if self._lingers and not self._over:
             self._expire()
             self._line.check()
+
+    def settle(self) -> None:
+        """Let go of a response that is over, unless a successor is due."""
+        if self._lingers and self._native is not None and not self._native.due:
+            self._free()
 
     # -- inside --
 
@@ -213,12 +224,9 @@ class Lane:
             self._free()
 
     def _on_steer(self, kind: str, steer: Any) -> None:
-        native = self._native
-        if native is None or not isinstance(steer, dict):
-            return
-        if steer.get("previous_response_id") == native.id:
-            native.told(kind, steer)
-            self._settle()
+        if self._native is not None and self.is_of(steer):
+            self._native.told(kind, steer)
+            self.settle()
 
     def _on_error(self, told: dict[str, Any], message: bytes) -> None:
         if self.steering and about_steering(told):
@@ -247,11 +255,6 @@ class Lane:
             return another(fault, Transient)
         return fault
 
-    def _settle(self) -> None:
-        """Let go of a name for which nothing more comes."""
-        if self._lingers and self._native is not None and not self._native.due:
-            self._free()
-
     def _left(self) -> None:
         """Nobody listens to the response under way."""
         if self._over:
@@ -273,6 +276,7 @@ class Lane:
 
     def _free(self, *, again: bool = True) -> None:
         if not self._over:
+            again = again and not (self._native is not None and self._native.unsure)
             self._finish()
             self._line.free(self, again=again)
 

@@ -28,15 +28,22 @@ class Way(Protocol):
     def unwanted(self) -> None:
         """Nobody waits any more for what may follow the response."""
 
+    def settle(self) -> None:
+        """Let go of a response that is over, unless a successor is due."""
+
 
 @dataclass(slots=True, eq=False)
 class _Sent:
-    """A steer that the upstream has not answered; `refused` is called if it does not take it."""
+    """A steer that the upstream has not answered; `refused` is called if it does not take it.
+
+    One that stays `silent` for long is no more waited for, but an answer may come yet.
+    """
 
     id: str
     messages: list[dict[str, Any]]
     refused: Callable[[], None]
     timer: asyncio.TimerHandle
+    silent: bool = False
 
 
 class Native:
@@ -62,12 +69,17 @@ class Native:
     @property
     def unanswered(self) -> bool:
         """Whether a steer waits for the upstream's answer."""
-        return bool(self._sent)
+        return any(not sent.silent for sent in self._sent)
 
     @property
     def due(self) -> bool:
-        """Whether the upstream may still make a successor."""
-        return bool(self._sent or self._accepted)
+        """Whether a successor of the upstream's is waited for."""
+        return self.unanswered or bool(self._accepted)
+
+    @property
+    def unsure(self) -> bool:
+        """Whether the upstream may make a successor that nobody waits for."""
+        return bool(self._sent) and not self._successor.done()
 
     # -- lanes.ports.Steering --
 
@@ -89,7 +101,7 @@ class Native:
         One that carries others is given up.
         """
         try:
-            async with asyncio.timeout(self._terms.first_byte):
+            async with asyncio.timeout(self._terms.follow):
                 stream = await asyncio.shield(self._successor)
         except TimeoutError:
             stream = None
@@ -159,8 +171,9 @@ class Native:
         """No answer: it stays among the sent, because one may come and must not be another's."""
         for sent in self._sent:
             if sent.id == steer_id:
-                refused, sent.refused = sent.refused, _nothing
+                refused, sent.refused, sent.silent = sent.refused, _nothing, True
                 refused()
+        self._way.settle()
 
 
 def _nothing() -> None:

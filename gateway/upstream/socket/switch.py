@@ -8,6 +8,7 @@ from gateway.upstream.faults import Transient, another, unreachable
 from gateway.upstream.socket.heads import (
     MOVE_ON,
     NOTABLE,
+    STEERS,
     about_steering,
     edges,
     error,
@@ -154,6 +155,10 @@ class Switch:
             return
         if kind == "error":
             self._on_error(message)
+        elif kind in STEERS:
+            steer = event(message).get("steer")
+            for lane in [lane for lane in self._lanes.values() if lane.is_of(steer)]:
+                lane.note(kind, message)
         elif kind.startswith("response."):
             if len(self._lanes) > 1:
                 text = "The backend's events do not say which lane they are of."

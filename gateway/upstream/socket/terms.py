@@ -18,6 +18,7 @@ class Terms:
     keep_idle    that a socket without responses is kept
     ping         between two pings; the first must have been answered before the second
     steer        for the answer to a steer
+    follow       for the successor of a response that the upstream steers
     close        for the answer to our close frame
     """
 
@@ -31,4 +32,5 @@ class Terms:
     keep_idle: float = 300.0
     ping: float = 20.0
     steer: float = 5.0
+    follow: float = 30.0
     close: float = 1.0

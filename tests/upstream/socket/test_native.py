@@ -194,7 +194,7 @@ async def test_cancelled_while_it_waits_for_the_successor(server: Server) -> Non
 
 
 async def test_a_successor_that_does_not_come(server: Server) -> None:
-    async with client(server, native=True, first_byte=0.05) as one:
+    async with client(server, native=True, follow=0.05) as one:
         first = await steered(server, one)
         await first.sent("a")
         await first.accepted("a")
@@ -328,6 +328,41 @@ async def test_an_upstream_that_says_nothing_of_a_steer(server: Server) -> None:
         assert stream is not None
         stream.close()
         assert first.refused == ["a"]
+
+
+async def test_silence_until_after_the_end(server: Server) -> None:
+    """Nobody waits for a successor then; should there be one, its name is not another's."""
+    async with client(server, native=True, steer=0.05) as one:
+        stays = await opened(server, one)
+        first = await steered(server, one, stays.peer)
+        await first.sent("a")
+        await first.running.finish()
+        assert await first.follows("a") is None
+        assert first.refused == ["a"]
+        await until(lambda: one.links.busy == [1])
+        await first.accepted("a")
+        await first.peer.created(first.lane, "up2", "up1")
+        again = await opened(server, one, stays.peer)
+        assert again.lane != first.lane
+        await again.finish()
+        await stays.finish()
+
+
+async def test_a_failure_may_come_without_a_lane(server: Server) -> None:
+    async with client(server, native=True) as one:
+        stays = await opened(server, one)
+        first = await steered(server, one, stays.peer)
+        await first.peer.created(first.lane, "up1")
+        await first.sent("a")
+        steer = {"previous_response_id": "up1", "input": message("a")}
+        error = {"code": "response_not_found", "message": "no"}
+        await first.peer.say("response.steer.failed", None, steer=steer, error=error)
+        unknown = {"previous_response_id": "up0", "input": "x"}
+        await first.peer.say("response.steer.failed", None, steer=unknown, error=error)
+        await first.heard()
+        assert first.refused == ["a"]
+        await first.running.finish()
+        await stays.finish()
 
 
 async def test_a_response_without_an_id_is_not_steered(server: Server) -> None:
