@@ -70,6 +70,11 @@ class Body:
         plain = self.open is None or (self.profile.cuts_text and self.open in ("message", "reason"))
         return plain and not self.called
 
+    @property
+    def ours(self) -> bool:
+        """Whether it is the gateway that has to find the boundary."""
+        return True
+
     # What the play does
 
     def begin(self) -> None:
@@ -169,7 +174,7 @@ class Backend:
     ) -> None:
         self.profile = Profile(cuts_text=cuts_text)
         self.bodies: list[Body] = []
-        self._loop = loop
+        self.loop = loop
         self._max_active = max_active
 
     @property
@@ -180,6 +185,15 @@ class Backend:
         """The latest request on a lane."""
         return [body for body in self.bodies if body.lane == lane][-1]
 
+    def begun(self, lane: str | None) -> Body:
+        """The one of which the client hears on a lane that it has begun."""
+        return self.on(lane)
+
+    def make(self, lane: str | None, items: list[dict[str, Any]], texts: list[str]) -> Body:
+        """An answer that is on its way to a request with these items."""
+        futures = self.loop.create_future(), self.loop.create_future()
+        return Body(lane, items, *futures, texts, self.profile)
+
     async def open(
         self, body: Mapping[str, Any], items: Sequence[bytes], headers: Mapping[str, str]
     ) -> Body:
@@ -187,8 +201,7 @@ class Backend:
         read = [json.loads(item) for item in items]
         assert len(self.live) < self._max_active, "too many at a time"
         assert lane not in [one.lane for one in self.live], "two runs on one lane"
-        futures = self._loop.create_future(), self._loop.create_future()
-        made = Body(lane, read, *futures, texts_of(read), self.profile)
+        made = self.make(lane, read, texts_of(read))
         self.bodies.append(made)
         try:
             await made.answered

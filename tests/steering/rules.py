@@ -61,7 +61,7 @@ class Rules(RuleBasedStateMachine):
     )
     def begin(self, text: bool, lanes: list[str | None], items: list[str | None]) -> None:
         """Begin in the middle of it, which is where it gets interesting."""
-        self.stage = Stage(cuts_text=text)
+        self.stage = self.stand(text=text)
         self.truth = Truth(self.stage)
         for lane in lanes:
             self.create(lane, None)
@@ -74,6 +74,13 @@ class Rules(RuleBasedStateMachine):
             for step in called if item == "called" else opened:
                 self.stage.loop.call_soon(step)
             self.turn(None)
+
+    def stand(self, *, text: bool) -> Stage:
+        """The connection and its backend."""
+        return Stage(cuts_text=text)
+
+    def wind_up(self) -> None:
+        """Whatever else the backend has to answer."""
 
     @rule(
         actions=st.lists(st.sampled_from(ACTIONS), min_size=1, max_size=6),
@@ -217,6 +224,7 @@ class Rules(RuleBasedStateMachine):
                 self.turn(None)
                 self.answer(pick, "ok")
                 self.turn(None)
+            self.wind_up()
             if not self.stage.backend.live and all(asked.done() for _, asked in store.asked):
                 break
             for body in self.stage.backend.live:
@@ -233,7 +241,13 @@ class Rules(RuleBasedStateMachine):
         return ended[-1 - pick % len(ended)] if ended else None
 
 
-def play(max_examples: int = 100, *, steps: int = 12, shrink: bool = False) -> None:
+def play(
+    max_examples: int = 100,
+    *,
+    steps: int = 12,
+    shrink: bool = False,
+    rules: type[Rules] = Rules,
+) -> None:
     """Run the rules. Always the same plays, so that a red build means a bug and never luck."""
     phases = [Phase.explicit, Phase.generate] + ([Phase.shrink] if shrink else [])
     step, run = Ledger._step, Run._step
@@ -252,7 +266,7 @@ def play(max_examples: int = 100, *, steps: int = 12, shrink: bool = False) -> N
         mock.patch.object(Run, "_step", watched_run),
     ):
         run_state_machine_as_test(
-            Rules,
+            rules,
             settings=settings(
                 max_examples=max_examples,
                 stateful_step_count=steps,

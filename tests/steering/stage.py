@@ -114,11 +114,11 @@ class _Socket:
 class Stage(logging.Handler):
     """One connection; `turn` lets it go on and returns the events that came of it."""
 
-    def __init__(self, *, cuts_text: bool = True) -> None:
+    def __init__(self, *, cuts_text: bool = True, backend: type[Backend] = Backend) -> None:
         super().__init__(logging.ERROR)
         self.loop = asyncio.new_event_loop()
         self.loop.set_exception_handler(self._broke)
-        self.backend = Backend(self.loop, cuts_text=cuts_text, max_active=MAX_ACTIVE)
+        self.backend = backend(self.loop, cuts_text=cuts_text, max_active=MAX_ACTIVE)
         self.store = Store(self.loop)
         self.judge = StreamJudge()
         self.socket = _Socket()

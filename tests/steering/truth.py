@@ -72,7 +72,7 @@ class Truth:
 
     def _created(self, response: Event, lane: str | None) -> None:
         name, parent = response["id"], response["previous_response_id"]
-        body = self.stage.backend.on(lane)
+        body = self.stage.backend.begun(lane)
         self.lanes[name] = lane
         steers = [s for s in self._steers() if s.successor == name]
         expected = [*self.lines.get(parent, []), *(self._text(s) for s in steers)]
@@ -142,7 +142,7 @@ class Truth:
         """After every play: whoever can be stopped for a steer has been."""
         for body in self.stage.backend.live:
             names = [n for n in self.running if self.lanes[n] == body.lane]
-            if names and body.safe and body.answered.done():
+            if names and body.ours and body.safe and body.answered.done():
                 assert not self._queued(names[0]), "not stopped at a safe boundary"
         for name in self.owing:
             parents = [parent for _, parent in self.asked.get(self.lanes[name], ())]
