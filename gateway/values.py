@@ -41,8 +41,8 @@ def check_transport(transport: str, dialect: str | None) -> None:
     """Raise ValueError if the dialect's backends do not speak over this transport."""
     if transport != "websocket" or dialect in (None, AUTO):
         return  # what `auto` finds is checked then
-    if not find(dialect).speaks_websocket:
-        speaking = [name for name in dialects() if find(name).speaks_websocket]
+    if not find(dialect).websocket_lanes:
+        speaking = [name for name in dialects() if find(name).websocket_lanes]
         raise ValueError(
             f"backends of dialect {dialect} do not speak over WebSocket; "
             f"those of {', '.join(speaking)} do"

@@ -12,6 +12,6 @@ DIALECT = Dialect(
     auth_scheme="",
     conversations=True,
     replay=openai.DIALECT.replay,
-    speaks_websocket=True,
+    websocket_lanes=1,
     hosts=(".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"),
 )

@@ -13,7 +13,7 @@ DIALECT = Dialect(
     Profile(ordered_indices=True, replays_reasoning=False),
     conversations=True,
     replay=Replay(),
-    speaks_websocket=True,
+    websocket_lanes=16,
     hosts=("api.openai.com", ".api.openai.com"),
     marks=("multilane-rehearse",),
 )

@@ -27,6 +27,6 @@ DIALECT = Dialect(
     keeps_nulls=False,
     replay=Replay(OPEN_KINDS, Reasoning.SEALED, parts=None),
     shape=shape,
-    speaks_websocket=True,
+    websocket_lanes=1,
     hosts=("api.x.ai", ".api.x.ai"),
 )

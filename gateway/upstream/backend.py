@@ -65,7 +65,7 @@ class Backend:
         if self._settings.transport == "http":
             return self._client
         if self._socket is None:
-            self._socket = _socket_client(self._settings)
+            self._socket = self._socket_client()
         return self._socket
 
     @property
@@ -151,6 +151,18 @@ class Backend:
         except ValueError as wrong:
             raise unreachable(f"No answer over WebSocket: {wrong}.") from None
 
+    def _socket_client(self) -> SocketClient:
+        settings = self._settings
+        terms = Terms(
+            connect=settings.connect_timeout,
+            first_byte=settings.first_byte_timeout,
+            idle=settings.idle_timeout,
+            max_event=settings.max_event_bytes,
+            lanes=self._dialect.websocket_lanes,
+        )
+        native = settings.steering == "native"
+        return SocketClient(settings.url, terms, retries=settings.retries, native=native)
+
     def _notice(self, fault: UpstreamFault) -> None:
         """Tell the operator what is theirs to mend. Never the backend's words: they quote input."""
         prefix, hint = self._settings.prefix, self._settings.hint(fault.status)
@@ -215,18 +227,3 @@ class _Watched:
             if self._converter is not None:
                 sink(self._converter.finish())  # what broke may have lacked nothing but its end
             raise
-
-
-def _socket_client(settings: UpstreamSettings) -> SocketClient:
-    terms = Terms(
-        connect=settings.connect_timeout,
-        first_byte=settings.first_byte_timeout,
-        idle=settings.idle_timeout,
-        max_event=settings.max_event_bytes,
-    )
-    return SocketClient(
-        settings.url,
-        terms,
-        retries=settings.retries,
-        native=settings.steering == "native",
-    )

@@ -41,7 +41,8 @@ class Dialect:
     `replay` brings the input into the form that the backend takes; without it items go as they are.
     `shape` has the last word on the request, `converter` makes what reads a body that is no stream
     of Responses events; it is given the client's body, for an answer may need the question to be
-    understood. `speaks_websocket`: it speaks this gateway's own protocol, too.
+    understood. `websocket_lanes` are the responses that run at a time on a WebSocket of it: 0 if it
+    speaks none, 1 if it knows no `stream_id`.
 
     `hosts` are the names (or their ends, from a dot on) under which it is run as a service, `marks`
     what its list of models or its `server` header calls it, `ids` a pattern of the ids in its
@@ -61,7 +62,7 @@ class Dialect:
     replay: Replay | None = None
     shape: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     converter: Callable[[Mapping[str, Any]], Converter] | None = None
-    speaks_websocket: bool = False
+    websocket_lanes: int = 0
     hosts: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
     ids: str | None = None

@@ -49,14 +49,14 @@ class Line(Protocol):
 
 
 class Lane:
-    """Sorts out what the upstream says under one name.
+    """Sorts out what the upstream says under one name; without one, all that it says.
 
     There is no cancel: a response that nobody wants goes on upstream, its events go nowhere, and
     the name is busy until it ends. Neither is a name free while the upstream may still make a
     successor of its own accord.
     """
 
-    def __init__(self, line: Line, name: str, terms: Terms, *, native: bool) -> None:
+    def __init__(self, line: Line, name: str | None, terms: Terms, *, native: bool) -> None:
         self.name = name
         #: Bytes of the create.
         self.size = 0
@@ -99,8 +99,8 @@ class Lane:
         self._sent = True
         self.size = len(fields)
         self.stream.start()
-        head = b'{"type":"response.create","stream_id":"%b",' % self.name.encode()
-        self._line.send(head + fields)
+        lane = b"" if self.name is None else b'"stream_id":"%b",' % self.name.encode()
+        self._line.send(b'{"type":"response.create",%b%b' % (lane, fields))
         return self.stream
 
     def leave(self) -> None:
@@ -232,15 +232,21 @@ class Lane:
         if self.steering and about_steering(told):
             self._line.steers = False
             self.unsteerable()
+        elif self._begun and self.name is None and error(told).get("code") in MOVE_ON:
+            self._line.retire()  # it is the socket's, and says nothing of the response
         elif self._lingers or self.stream is None:
             self._free(again=self._lingers)
-        elif self.stream.begun:
+        elif self._begun:
             self._give(message)
             self.stream.end()
             self._free(again=False)  # some say `response.failed` after it
         else:
             self.refuse(self._refusal(told, message))
             self._free()
+
+    @property
+    def _begun(self) -> bool:
+        return self.stream is not None and self.stream.begun
 
     def _refusal(self, told: dict[str, Any], message: bytes) -> UpstreamFault:
         said = error(told)

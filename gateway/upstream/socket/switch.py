@@ -47,8 +47,9 @@ class Switch:
         self._wire = wire
         self._terms = terms
         self._native = native
-        self._names = [f"lane{number}" for number in range(terms.lanes)]
-        self._lanes: dict[str, Lane] = {}
+        named = [f"lane{number}" for number in range(terms.lanes)]
+        self._names: list[str | None] = [None] if terms.lanes == 1 else [*named]
+        self._lanes: dict[str | None, Lane] = {}
         self._touched: list[SocketStream] = []
         self._retired = False
         self.steers = True
@@ -106,7 +107,7 @@ class Switch:
     def too_large(self, first: bytes, last: bytes) -> None:
         """An event was passed over, of which these are the two ends: its response alone fails."""
         kind, name = edges(first, last)
-        lane = self._lanes.get(name)
+        lane = self._lanes.get(name or None)
         if lane is None:
             self._wire.drop(too_large(self._terms.max_event))
         else:

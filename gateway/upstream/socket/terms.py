@@ -12,7 +12,7 @@ class Terms:
     connect      for name look-up, TCP, proxy and TLS, and once more for the upgrade's answer
     first_byte   a response may be silent before its first event, idle between two
     max_event    bytes of one event, and of the events that wait for one slow client
-    lanes        responses in progress on one socket
+    lanes        responses in progress on one socket; with 1 nothing is said of lanes
     links        sockets at a time
     max_age      of a socket that takes another response
     keep_idle    that a socket without responses is kept

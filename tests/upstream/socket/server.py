@@ -43,11 +43,11 @@ class Peer:
         self.frames.append(found)
         return found
 
-    async def asked(self) -> str:
+    async def asked(self) -> str | None:
         """The lane of the next create."""
         frame = await self.frame()
         assert frame["type"] == "response.create", frame
-        lane: str = frame["stream_id"]
+        lane: str | None = frame.get("stream_id")
         return lane
 
     async def steered(self) -> Frame:
@@ -61,14 +61,16 @@ class Peer:
         where = {} if lane is None else {"stream_id": lane}
         await self.socket.send(json.dumps({"type": kind, **where, **fields}))
 
-    async def created(self, lane: str, name: str = "up1", previous: str | None = None) -> None:
+    async def created(
+        self, lane: str | None, name: str = "up1", previous: str | None = None
+    ) -> None:
         response = {"id": name, "previous_response_id": previous}
         await self.say("response.created", lane, response=response)
 
-    async def delta(self, lane: str, text: str) -> None:
+    async def delta(self, lane: str | None, text: str) -> None:
         await self.say("response.output_text.delta", lane, delta=text)
 
-    async def ended(self, lane: str, how: str = "completed", **response: Any) -> None:
+    async def ended(self, lane: str | None, how: str = "completed", **response: Any) -> None:
         await self.say(f"response.{how}", lane, response={"status": how, **response})
 
     async def error(self, lane: str | None, code: str, status: int = 400, **extra: Any) -> None:
@@ -152,7 +154,7 @@ async def post(one: SocketClient, text: str = "hi", **headers: str) -> SocketStr
 class Opened:
     """A response under way: its stream, where it is relayed to, and its other end."""
 
-    def __init__(self, peer: Peer, lane: str, stream: SocketStream) -> None:
+    def __init__(self, peer: Peer, lane: str | None, stream: SocketStream) -> None:
         self.peer, self.lane, self.stream = peer, lane, stream
         self.events: list[Frame] = []
         self.reads: list[int] = []
@@ -193,7 +195,7 @@ class Opened:
 
 async def asked(
     server: Server, one: SocketClient, peer: Peer | None = None, **headers: str
-) -> tuple[asyncio.Task[SocketStream], Peer, str]:
+) -> tuple[asyncio.Task[SocketStream], Peer, str | None]:
     """A create that has arrived: on this socket, or on a new one."""
     posting = asyncio.create_task(post(one, **headers))
     peer = peer or await server.accept()
