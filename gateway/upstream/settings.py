@@ -88,10 +88,10 @@ class UpstreamSettings(BaseModel):
     )
     steerable: bool = Field(default=True, description="Let clients steer its responses.")
     transport: Annotated[Literal["http", "websocket"], ANY_CASE] = Field(
-        "http", description="How it is reached."
+        "http", description="How it is reached; `websocket` if it speaks this protocol."
     )
     steering: Annotated[Literal["gateway", "native"], ANY_CASE] = Field(
-        "gateway", description="Who steers: the gateway, or the backend itself."
+        "gateway", description="Who finds a steer's boundary; `native` is the backend itself."
     )
 
     @field_validator("transport")
@@ -163,6 +163,8 @@ def from_flags(settings: Settings) -> UpstreamSettings:
         name="default",
         url=settings.upstream,
         key=settings.upstream_key,
+        transport=settings.upstream_transport,
+        steering=settings.steering,
         **inherited(settings),
     )
 
@@ -170,5 +172,4 @@ def from_flags(settings: Settings) -> UpstreamSettings:
 def inherited(settings: Settings) -> dict[str, object]:
     """What an upstream takes from the settings of the same name where it has none of its own."""
     shared = UpstreamSettings.model_fields.keys() & type(settings).model_fields.keys()
-    named = {name: getattr(settings, name) for name in shared}
-    return {**named, "transport": settings.upstream_transport}
+    return {name: getattr(settings, name) for name in shared - {"steering"}}

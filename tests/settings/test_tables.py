@@ -178,6 +178,11 @@ ONE = [
     ({"concurrency": 0}, "concurrency: must be an integer from 1 to 1000000000, not '0'"),
     ({"dialect": "latin"}, "dialect: must be one of auto, llamacpp, openai"),
     ({"transport": "pigeon"}, "transport: must be http or websocket, not 'pigeon'"),
+    (
+        {"transport": "websocket", "dialect": "llamacpp"},
+        ("transport: backends of dialect llamacpp do not speak over WebSocket; those of openai do"),
+    ),
+    ({"steering": "native"}, "steering: native steering needs the transport websocket"),
     ({"retries": 11}, "retries: must be an integer from 0 to 10, not '11'"),
     ({"idle_timeout": 0}, "idle_timeout: must be seconds, more than 0 and up to 1000000000"),
     ({"fallbacks": ["a"]}, "fallbacks: 'a' is this upstream itself"),

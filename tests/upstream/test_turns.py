@@ -15,7 +15,7 @@ from lanes.errors import UpstreamFault
 from lanes.profile import Profile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
 
     from gateway.upstream.backend import Opened
     from lanes.ports import Event, Steering
@@ -117,6 +117,53 @@ async def first(line: Line) -> None:
     line.inner["a"].over.set()
     with pytest.raises(UpstreamFault):
         await line.streams["a"].first()
+
+
+class Steered(Quiet):
+    """One that is followed by another of its kind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steering = self
+        self.successor = Quiet()
+
+    def steer(self, steer_id: str, messages: Any, refused: Callable[[], None]) -> None:
+        self.calls.append(steer_id)
+
+    async def follow(self, steers: Sequence[str]) -> Quiet | None:
+        return self.successor if steers else None
+
+    def give_up(self) -> None:
+        self.calls.append("give up")
+
+
+@pytest.mark.parametrize("room", [True, False])
+async def test_what_follows_by_itself_has_a_turn_if_there_is_one(room: bool) -> None:
+    line, inner = Line(1), Steered()
+
+    async def opening() -> Opened:
+        return inner
+
+    stream = await line.turns.open(opening)
+    assert stream.steering is not None
+    stream.steering.steer("s", [], line.streams.clear)
+    stream.steering.give_up()
+    assert inner.calls == ["s", "give up"]
+    assert await stream.steering.follow([]) is None
+    stream.release()
+    if not room:
+        await line.comes("a")
+    successor = await stream.steering.follow(["s"])
+    assert successor is not None
+    waiting = line.comes("b")
+    await settled()
+    assert not waiting.done()
+    successor.close()
+    assert inner.successor.calls == ["close"]
+    if not room:
+        line.streams["a"].close()
+    await waiting
+    line.streams["b"].close()
 
 
 @pytest.mark.parametrize("how", ENDINGS)
