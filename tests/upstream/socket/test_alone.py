@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gateway.upstream.backend import Backend
 from gateway.upstream.dialect import find
+from gateway.upstream.settings import UpstreamSettings
 from lanes.errors import UpstreamFault
 from tests.upstream.socket.server import asked, client, opened
 from tests.upstream.socket.test_native import Steered
@@ -18,6 +20,16 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(("name", "lanes"), [("openai", 16), ("azure", 1), ("xai", 1), ("vllm", 0)])
 def test_who_knows_them(name: str, lanes: int) -> None:
     assert find(name).websocket_lanes == lanes
+
+
+async def test_what_auto_finds_may_speak_no_websocket() -> None:
+    """It is known by its host, so nothing is asked."""
+    where = {"name": "a", "url": "https://api.groq.com/openai/v1", "dialect": "auto"}
+    backend = Backend(UpstreamSettings(**where, transport="websocket"))
+    with pytest.raises(UpstreamFault, match="dialect groq do not speak over WebSocket") as caught:
+        await backend.open({"model": "m"}, [], {})
+    assert caught.value.status == 502
+    await backend.aclose()
 
 
 async def test_each_response_has_its_socket(server: Server) -> None:
