@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.upstream import dialect
@@ -21,6 +22,7 @@ from gateway.upstream.recognise import (
     reception,
     recognise,
 )
+from gateway.upstream.retries import retried
 from gateway.values import AUTO, dialects
 from lanes.codec import encode
 from lanes.errors import UpstreamFault
@@ -85,12 +87,16 @@ class Settling:
         self._round = round_
         settings = self._settings
         try:
-            found = await find_out(
-                self._client,
-                settings.url,
-                headers,
-                model=model,
-                timeout=settings.first_byte_timeout,
+            found = await retried(
+                partial(
+                    find_out,
+                    self._client,
+                    settings.url,
+                    headers,
+                    model=model,
+                    timeout=settings.first_byte_timeout,
+                ),
+                settings.retries,
             )
         except UpstreamFault as fault:
             round_.fault = fault

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -42,17 +42,22 @@ def models(owner: str, *names: str) -> tuple[int, dict[str, Any]]:
 
 @dataclass
 class Scripted:
-    """Answers each place as told; a stream that is asked for comes, if there is a place for it."""
+    """Answers each place as told; a stream that is asked for comes, if there is a place for it.
+
+    What `first` holds for a place is its first answers.
+    """
 
     answers: dict[str, tuple[int, Any]]
     headers: Mapping[str, str]
     gate: anyio.Event | None = None
+    first: dict[str, list[tuple[int, Any]]] = field(default_factory=dict)
 
     async def __call__(self, exchange: Exchange) -> None:
         place = exchange.path.removeprefix("/v1")
         if self.gate is not None:
             await self.gate.wait()
-        status, body = self.answers.get(place, NOT_FOUND)
+        first = self.first.get(place)
+        status, body = first.pop(0) if first else self.answers.get(place, NOT_FOUND)
         if place != "/models" and exchange.body.get("stream"):
             await exchange.send(*(CHAT if place == "/chat/completions" else reply("ok")))
             await exchange.end()
@@ -102,14 +107,16 @@ async def auto(
     headers: Mapping[str, str] | None = None,
     gate: anyio.Event | None = None,
     key: str | None = None,
+    retries: int = 0,
+    first: dict[str, list[tuple[int, Any]]] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Auto]:
     caplog.set_level(logging.INFO, logger="multilane")
-    backend = Scripted(answers, headers or {}, gate)
+    backend = Scripted(answers, headers or {}, gate, first or {})
     shown = {"authorization": f"Bearer {key}"} if key else None
     async with (
         upstream(backend) as fake,
-        running(Settings(upstream=fake.url, retries=0, **settings)) as url,
+        running(Settings(upstream=fake.url, retries=retries, **settings)) as url,
         connect(url, headers=shown) as client,
     ):
         yield Auto(fake, backend, client, url, caplog)

@@ -242,3 +242,14 @@ async def test_a_dialect_that_is_named_is_not_asked_for(
         await on.answered()
         assert on.asked() == ["/responses"]
         assert on.lines() == []
+
+
+async def test_what_another_try_may_not_meet_is_tried_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As often as a request is, so that a create is no worse off for being the first."""
+    answers = {"/models": models("vllm"), "/responses": UNKNOWN_ID}
+    async with auto(caplog, answers, retries=1, first={"/models": [LOADING]}) as on:
+        await on.answered()
+        assert on.asked() == ["/models", "/models", "/responses", "/responses"]
+        assert on.lines(logging.WARNING) == []
