@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 import gateway.dialects
 from gateway.upstream.dialect import find
 from gateway.upstream.request import SPOKEN_FOR, sendable
+from gateway.upstream.route import resolvable
 
 REDIS_SCHEMES: Final = (
     *("redis", "rediss", "unix"),
@@ -110,7 +111,8 @@ def _upstream(value: str) -> str:
     url = "must be an http(s) base URL such as http://127.0.0.1:8000/v1"
     try:
         parts = urlsplit(value)
-        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        host = parts.hostname if parts.scheme in ("http", "https") else None
+        known = host is not None and resolvable(host) and parts.port != 0
     except ValueError:
         known = False
     if not known or not re.fullmatch(r"[!-~]+", value):

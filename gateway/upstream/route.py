@@ -86,10 +86,21 @@ def route(base_url: str, proxies: Mapping[str, str] | None = None) -> Route:
     )
 
 
+def resolvable(host: str) -> bool:
+    """Whether a resolver can be asked for `host`: on empty and too long labels it breaks."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True
+
+
 def _address(parts: SplitResult, url: str) -> Address:
     if parts.scheme not in _PORTS or not parts.hostname:
         raise ValueError(f"{url!r} is no base URL: it needs http:// or https:// and a host")
     port = parts.port  # raises ValueError itself
+    if not resolvable(parts.hostname):
+        raise ValueError(f"{url!r} is no base URL: no host can have that name")
     return Address(parts.scheme == "https", parts.hostname, port or _PORTS[parts.scheme])
 
 

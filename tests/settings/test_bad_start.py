@@ -51,6 +51,8 @@ FLAGS = [
     ("--upstream http:///v1", f"--upstream: {URL}"),
     ("--upstream http://b:99999/v1", f"--upstream: {URL}"),
     ("--upstream http://[::1/v1", f"--upstream: {URL}"),
+    ("--upstream http://b..example/v1", f"--upstream: {URL}"),
+    (f"--upstream http://{'b' * 64}.example/v1", f"--upstream: {URL}"),
     ("--upstream http://u:hush@b/v1", f"--upstream: {URL}, without user or fragment"),
     (
         "--upstream http://b.example/v1/responses/",

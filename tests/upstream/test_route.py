@@ -50,6 +50,8 @@ def test_base_urls(url: str, secure: bool, host: str, port: int, header: str, ta
         "http://a:99999",
         "http://a:x",
         "http://[::1",
+        "http://a..b",
+        f"http://{'a' * 64}.example",
     ],
 )
 def test_what_is_no_base_url(url: str) -> None:
