@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from gateway.upstream.settings import UpstreamSettings
     from lanes.ports import Event, Stream
 
+log = logging.getLogger("multilane.upstream")
+
 #: So many models are named to a client that asked for another.
 _MAX_NAMED: Final = 20
 #: Codes of a `response.failed` that are the backend's trouble; others are about the request.
@@ -39,7 +42,7 @@ class Directory:
         self._named = {member.name: member for member in self._members}
         self._claims = Claims(upstreams)
         self._open = [member for member in self._members if member.takes_what_it_lists]
-        self._notices = Sparing(logging.getLogger("multilane.upstream"))
+        self._notices = Sparing(log)
         self._tasks: TaskGroup | None = None
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -61,7 +64,8 @@ class Directory:
             for member in self._members:
                 if not forwards or member.settings.key is not None:
                     mine = model is not None and self._taker(model, {}) is member
-                    tasks.start_soon(member.prepare, model if mine else None)
+                    named = model if mine else None
+                    tasks.start_soon(_by_itself, partial(member.prepare, named))
 
     async def open(
         self, body: Mapping[str, Any], items: Sequence[bytes], headers: Mapping[str, str]
@@ -197,7 +201,15 @@ class Directory:
     def _spawn(self, task: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if self._tasks is None or self._tasks.cancel_scope.cancel_called:
             raise unreachable("The gateway is shutting down.", status=503)
-        self._tasks.start_soon(task)
+        self._tasks.start_soon(_by_itself, task)
+
+
+async def _by_itself(task: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run what nobody waits for; whatever breaks there must not end the tasks beside it."""
+    try:
+        await task()
+    except Exception:
+        log.exception("asking an upstream broke by our own fault")
 
 
 def _passes(fault: UpstreamFault) -> bool:

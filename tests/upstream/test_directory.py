@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
+from gateway.upstream.backend import Backend
 from gateway.upstream.choice import Claims, Taken, takes
 from gateway.upstream.directory import Directory
 from gateway.upstream.faults import unreachable
@@ -114,3 +115,23 @@ async def test_a_fallback_that_cannot_say_it_is_passed_over(
         await directory.open({"model": "m"}, [], {})
     assert asked == ["a", "b", "c", "a"]
     await directory.aclose()
+
+
+async def test_what_breaks_unforeseen_ends_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def break_(*_: object) -> None:
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr(Backend, "models", break_)
+    monkeypatch.setattr(Backend, "prepare", break_)
+    async with anyio.create_task_group() as tasks:
+        directory = Directory([one("a"), one("b", models=("m",))])
+        await tasks.start(directory.run)
+        await directory.prepare(None, forwards=False)
+        assert [model["id"] for model in await directory.models({})] == ["m"]
+        assert [model["id"] for model in await directory.models({})] == ["m"]
+        await directory.aclose()
+        tasks.cancel_scope.cancel()
+    assert len(caplog.records) == 3
+    assert all(one.exc_info is not None for one in caplog.records)
