@@ -60,7 +60,7 @@ def _dialects(
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and no tables.")
 def check(url: str, dialect: str, model: str | None, timeout: float, *, as_json: bool) -> None:
-    """Try what the backend at URL supports, with some 15 tiny requests.
+    """Try what the backend at URL supports, with some 20 tiny requests.
 
     URL is what its clients use as base URL (http://127.0.0.1:8000/v1). The backend is shown the key
     in MULTILANE_UPSTREAM_KEY, or in the file that MULTILANE_UPSTREAM_KEY_FILE names. Exit code 0:

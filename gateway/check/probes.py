@@ -179,7 +179,7 @@ async def errors(known: Known) -> Finding:
     """What a wrong request gets."""
     subject = known.subject
     wrong = {"model": subject.model or "none", "input": 42, "messages": 42, "stream": True}
-    answer = await subject.fetch("POST", subject.dialect.path, wrong)
+    answer = await subject.post(wrong)
     told = f"{answer.status} and {shape_of(answer.headers, answer.body)} for a wrong request"
     if answer.status < 400:
         return Finding("errors", NO, told)
@@ -191,7 +191,7 @@ async def previous_response(known: Known) -> Finding:
     name, subject = "previous_response_id", known.subject
     if subject.dialect.converter is not None:
         return Finding(name, NO, "there is none in Chat Completions; the gateway sends the history")
-    answer = await subject.fetch("POST", subject.dialect.path, probe(subject.model))
+    answer = await subject.post(probe(subject.model))
     how = reception(answer.status, answer.headers, answer.body)
     verdicts = {Reception.HONOURS: YES, Reception.REFUSES: NO, Reception.IGNORES: NO}
     told = {
@@ -233,7 +233,7 @@ async def steering(known: Known) -> Finding:
         if len(heard.words) >= FLOWING:
             heard.run.cut()
 
-    if not known.subject.profile.steerable:
+    if not known.subject.dialect.profile.steerable:
         return Finding("steering", NO, "not with this dialect")
     heard = await known.subject.ask(LONG, watch=cut)
     if not heard.accepted:

@@ -120,11 +120,6 @@ class Subject:
         key = settings.key
         self._headers = {} if key is None else self.dialect.auth(key.get_secret_value())
 
-    @property
-    def profile(self) -> Profile:
-        """How far the gateway trusts it."""
-        return self.dialect.profile
-
     async def ask(
         self,
         said: Said,
@@ -156,11 +151,11 @@ class Subject:
         heard.over = True
         return heard
 
-    async def fetch(self, method: str, path: str, body: dict[str, Any] | None = None) -> Answer:
-        """Send one request that is not streamed. Raises UpstreamFault."""
-        sent = b"" if body is None else encode(body)
+    async def post(self, body: dict[str, Any]) -> Answer:
+        """Send a request as it is, and read the whole answer. Raises UpstreamFault."""
         headers = {**self._headers, "accept": "application/json"}
-        return await self._client.fetch(method, path, headers, sent, timeout=self.timeout)
+        path, sent = self.dialect.path, encode(body)
+        return await self._client.fetch("POST", path, headers, sent, timeout=self.timeout)
 
     async def aclose(self) -> None:
         """Close all connections."""
