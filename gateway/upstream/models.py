@@ -28,19 +28,27 @@ def read(answer: Answer) -> dict[str, int]:
     """Ids, in order, and when each was made (0 where that is not said). Raises UpstreamFault."""
     if not 200 <= answer.status < 300:
         raise refusal(answer.status, answer.headers, answer.body)
-    try:
-        value = decode_lenient(answer.body)
-    except ValueError:
-        value = None
-    entries = value.get("data") if isinstance(value, dict) else value
-    if not isinstance(entries, list):
+    listed = entries(answer.body)
+    if listed is None:
         raise unreachable("The backend's list of models is none.")
     found: dict[str, int] = {}
-    for entry in entries[:_MAX_MODELS]:
-        name = entry.get("id") if isinstance(entry, dict) else None
+    for entry in listed:
+        name = entry.get("id")
         if isinstance(name, str) and name:
             found.setdefault(name, _created(entry))
     return found
+
+
+def entries(body: bytes) -> list[dict[str, Any]] | None:
+    """What a list of models tells of each; None for a body that is no list."""
+    try:
+        value = decode_lenient(body)
+    except ValueError:
+        return None
+    listed = value.get("data") if isinstance(value, dict) else value
+    if not isinstance(listed, list):
+        return None
+    return [entry for entry in listed[:_MAX_MODELS] if isinstance(entry, dict)]
 
 
 def _created(entry: dict[str, Any]) -> int:

@@ -12,9 +12,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import msgspec
-
 from gateway.upstream.faults import refusal
+from gateway.upstream.models import entries
+from lanes.codec import decode_lenient
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -113,8 +113,7 @@ def made(body: bytes) -> str:
 
 def listed(body: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The models of a `/models` answer and their owners; nothing of anything else."""
-    data = _object(body).get("data")
-    models = [one for one in data if isinstance(one, dict)] if isinstance(data, list) else []
+    models = entries(body) or []
     names, owners = (
         tuple(dict.fromkeys(value for one in models if isinstance(value := one.get(key), str)))
         for key in ("id", "owned_by")
@@ -163,7 +162,7 @@ def _hosts(dialect: Dialect, host: str) -> bool:
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = decode_lenient(body)
+    except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
