@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gateway.upstream.chat.losses import NOTICES
-from lanes.codec import check_depth, decode_lenient
+from lanes.codec import decode_lenient, encode
+from lanes.faults import tells_error
+
+if TYPE_CHECKING:
+    from lanes.ports import Event
 
 #: `finish_reason`, whoever's word it is -> why the response is incomplete; None: it is complete.
 _REASONS: Final[dict[str, str | None]] = {
@@ -48,29 +52,18 @@ def error_event(error: object) -> dict[str, Any]:
     return {"type": "error", "error": error}
 
 
-def told_error(name: str | None, data: bytes) -> dict[str, Any] | None:
-    """The error event for an event that is no chunk of an answer; None if it tells of no error.
+def told_error(name: str | None, data: bytes) -> Event | None:
+    """The event to pass on where one that is no chunk of an answer tells of an error, else None.
 
-    Known are `{"error": …}` of any type, an event called `error` with anything in it, and objects
-    that are the error themselves. Raises ValueError for one that could not be written again.
+    An error in any shape goes as it is, for the run to read (`lanes.faults.tells_error`); only an
+    event called `error` that is no object is made one.
     """
     try:
         value = decode_lenient(data)
     except ValueError:
-        value = data.decode(errors="replace")
-        return error_event(value[:_MAX_TEXT]) if name == "error" else None
-    check_depth(value, data)
+        value = data.decode(errors="replace")[:_MAX_TEXT]
     if not isinstance(value, dict):
-        return error_event(value) if name == "error" else None
-    error = value.get("error")
-    if isinstance(error, dict):
-        return error_event(error)
-    if error:
-        text = error if isinstance(error, str) else value.get("message")
-        return error_event({**value, "message": text})
-    kind = "error" in (name, value.get("type"), value.get("object")) or value.get("error_type")
-    message = value.get("message") or value.get("detail")
-    if not kind and (not message or "choices" in value or "object" in value):
-        return None
-    text = message if isinstance(message, str) else data.decode(errors="replace")[:_MAX_TEXT]
-    return error_event({**value, "message": text})
+        return (None, encode(error_event(value))) if name == "error" else None
+    kind = value.get("type")
+    told = tells_error(name, kind if isinstance(kind, str) else "", value)
+    return (name, data) if told else None

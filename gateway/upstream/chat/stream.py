@@ -111,7 +111,7 @@ class Converter:
         except ValueError:
             chunk = error = None
         if error is not None:
-            self._last(encode(error))
+            self._last(*error)
         elif chunk is None:
             self._put(data)  # the run says what is wrong with it
         elif chunk.choices:
@@ -122,7 +122,7 @@ class Converter:
     def _done(self) -> None:
         """`[DONE]`: an answer is whole then, also if nobody said why it ended."""
         if self._finish is None and not (self._shown and self._calls.whole):
-            self._last(_DONE)  # to the run that is an end that came too early
+            self._last(None, _DONE)  # to the run that is an end that came too early
             return
         if self._finish is None:
             NOTICES.warning("finish", "an answer ended by [DONE] without a finish_reason")
@@ -134,7 +134,7 @@ class Converter:
             return
         if choice.error or is_fault(choice.finish_reason):
             told = f"The backend ended its answer: {choice.finish_reason}."
-            self._last(encode(error_event(choice.error or told)))
+            self._last(None, encode(error_event(choice.error or told)))
             return
         self._begin(chunk)
         if choice.delta is not None:
@@ -176,12 +176,12 @@ class Converter:
         told: dict[str, Any] = {"usage": usage(self._usage)}
         if self._tier is not None:
             told["service_tier"] = self._tier
-        self._last(encode(terminal(self._finish, told)))
+        self._last(None, encode(terminal(self._finish, told)))
 
-    def _last(self, data: bytes) -> None:
+    def _last(self, name: str | None, data: bytes) -> None:
         """Send the event after which there is none."""
         self._ended, self._head = True, None
-        self._put(data)
+        self._out.append((name, data))
 
     # What an answer is made of
 
