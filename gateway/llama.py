@@ -61,7 +61,7 @@ def start(port: int) -> Any:
     return xllamacpp.Server(params)
 
 
-def healthy(port: int, patience: float = 60) -> None:
+def _healthy(port: int, patience: float = 60) -> None:
     """Wait until /health says yes; until then the model is still loading."""
     end = time.monotonic() + patience
     while True:
@@ -78,6 +78,15 @@ def healthy(port: int, patience: float = 60) -> None:
         time.sleep(0.05)
 
 
+def stay(server: Any) -> None:
+    """Say where it is once it answers, and keep it until the process is ended."""
+    address: str = server.listening_address
+    _healthy(int(address.rsplit(":", 1)[1]))
+    sys.stdout.write(f"ready {address}/v1\n")
+    sys.stdout.flush()
+    threading.Event().wait()
+
+
 def main() -> None:
     """Serve until the process is ended."""
     parser = argparse.ArgumentParser(prog="python -m gateway.llama", description=__doc__)
@@ -87,11 +96,7 @@ def main() -> None:
         server = start(port)
     except RuntimeError as refused:
         sys.exit(f"llama.cpp: {refused}")
-    address: str = server.listening_address
-    healthy(int(address.rsplit(":", 1)[1]))
-    sys.stdout.write(f"ready {address}/v1\n")
-    sys.stdout.flush()
-    threading.Event().wait()
+    stay(server)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,7 @@ Run as `python -m tests.sdk.tooled`; prints `ready http://127.0.0.1:PORT/v1` onc
 
 from __future__ import annotations
 
-import sys
-import threading
-
-from gateway.llama import MODEL, healthy, weights
+from gateway.llama import MODEL, stay, weights
 
 TEMPLATE = """{% if tools %}<|im_start|>system
 # Tools
@@ -48,12 +45,7 @@ def main() -> None:
     params.ui = False
     params.verbosity = 1
     params.chat_template = TEMPLATE
-    server = xllamacpp.Server(params)
-    address: str = server.listening_address
-    healthy(int(address.rsplit(":", 1)[1]))
-    sys.stdout.write(f"ready {address}/v1\n")
-    sys.stdout.flush()
-    threading.Event().wait()
+    stay(xllamacpp.Server(params))
 
 
 if __name__ == "__main__":
