@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
+
+#: Far more than any number of keys needs.
+_MAX_BYTES: Final = 1 << 20
 
 
 def read(path: str, *, one: bool) -> list[str]:
     """The keys in a file, only `one` or any number. Raises ValueError, which tells none of them."""
     try:
-        lines = [line.strip() for line in Path(path).read_text("utf-8").splitlines()]
+        with Path(path).open("rb") as file:
+            content = file.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            raise ValueError(f"{path!r} is too large to hold keys")
+        lines = [line.strip() for line in content.decode("utf-8").splitlines()]
     except OSError as error:
         raise ValueError(f"{path!r} cannot be read: {error.strerror}") from None
-    except ValueError:
+    except UnicodeDecodeError:
         raise ValueError(f"{path!r} is not a text file in UTF-8") from None
     keys = [line for line in lines if line]
     if not keys or (one and len(keys) > 1):

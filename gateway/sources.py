@@ -14,7 +14,7 @@ from pydantic_settings import EnvSettingsSource
 from gateway import keyfile
 from gateway.settings import FILE_ONLY, PREFIX, Settings, flag, variable
 from gateway.upstream import tables
-from gateway.wording import allowed, unknown
+from gateway.wording import allowed, shape, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -75,6 +75,8 @@ def _file(config: Path | None) -> dict[str, tuple[str, Any]]:
         raise BadStart(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise BadStart(f"{path}: is not TOML: {error}") from None
+    except RecursionError:
+        raise BadStart(f"{path}: is not TOML: nested too deeply") from None
     for name in content:
         if name in SECRETS:
             ways = f"{variable(name)} or {variable(name)}_FILE"
@@ -128,4 +130,6 @@ def _line(error: ErrorDetails, found: Mapping[str, tuple[str, Any]]) -> str:
     if value == "":
         wanted = allowed(name)
         return f"{origin}: must not be empty" + (f": {wanted}" if wanted != "text" else "")
-    return f"{origin}: must be {allowed(name)}, not {str(value)[:40]!r}"
+    tables_meant = name == "upstream" and isinstance(value, list | dict)
+    hint = "; tables begin with [[upstreams]]" if tables_meant else ""
+    return f"{origin}: must be {allowed(name)}, not {shape(value)}{hint}"

@@ -39,7 +39,16 @@ def allowed(name: str, model: type[BaseModel] = Settings) -> str:
 def unknown(name: str, known: Iterable[str], what: str = "a setting") -> str:
     """Say that there is no such name, and which one may be meant."""
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+    if not name.isprintable():
+        name = repr(name)  # it would be more than one line
     return f"{name} is not {what}" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def shape(value: object) -> str:
+    """A value as a refusal names it: a list or a table may hold anything, also secrets."""
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "a table"
+    return repr(str(value)[:40])
 
 
 def _parts(field: FieldInfo) -> tuple[Any, list[Any]]:

@@ -17,7 +17,7 @@ from gateway.settings import Settings, flag, shown
 from gateway.upstream.choice import Claims, Taken
 from gateway.upstream.settings import UpstreamSettings, inherited
 from gateway.values import KEY_PLACES
-from gateway.wording import allowed, unknown
+from gateway.wording import allowed, shape, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +78,7 @@ def _line(at: str, loc: Sequence[int | str], context: dict[str, Any], table: dic
         wanted = f"must be {allowed(name, UpstreamSettings)}" if len(loc) > 1 else ""
         return f"{place}: {wanted or 'must not be empty'}"
     silent = name in ("url", "headers", "key_env")
-    value = "" if silent else f", not {str(table[name])[:40]!r}"
+    value = "" if silent else f", not {shape(table[name])}"
     return f"{place}: must be {allowed(name, UpstreamSettings)}{value}"
 
 

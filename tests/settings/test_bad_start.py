@@ -104,6 +104,18 @@ FILES = [
     ("allow_origin = 5", "allow_origin: must be a list of text, not '5'"),
     ("max_actve = 5", "max_actve is not a setting; did you mean max_active?"),
     ("[server]\nport = 5", "server is not a setting"),
+    ('host = ["hush"]', "host: must be text, not a list"),
+    ('[log_level]\nkey = "hush"', "log_level: must be debug, info, warning or error, not a table"),
+    (
+        '[[upstream]]\nname = "a"\nkey = "hush"',
+        "upstream: must be text, not a list; tables begin with [[upstreams]]",
+    ),
+    (
+        '[upstream]\nkey = "hush"',
+        "upstream: must be text, not a table; tables begin with [[upstreams]]",
+    ),
+    ('"a\\nb\\u001b[31m" = 5', "'a\\nb\\x1b[31m' is not a setting"),
+    ("port = " + "[" * 5000, "is not TOML: nested too deeply"),
     (
         'api_keys = ["hush"]',
         (

@@ -167,6 +167,7 @@ ONE = [
     ({"key_env": f"hush{A_FEW}"}, "key_env: a variable is not set, or empty"),
     ({"key_env": "SPACED_KEY"}, f"key_env: {KEY}"),
     ({"key_file": "none"}, "key_file: 'none' cannot be read: No such file or directory"),
+    ({"key_file": "/dev/zero"}, "key_file: '/dev/zero' is too large to hold keys"),
     ({"key_file": "two"}, "key_file: 'two' must hold one key; it has 2"),
     (
         {"key_file": "key", "key_env": "CLOUD_KEY"},
@@ -174,7 +175,8 @@ ONE = [
     ),
     ({"models": "gpt-5"}, "models: must be a list of text, not 'gpt-5'"),
     ({"models": [""]}, "models[0]: must be a list of text"),
-    ({"aliases": ["a"]}, "aliases: must be a table of text, not \"['a']\""),
+    ({"name": ["hush"]}, "name: must be text, not a list"),
+    ({"aliases": ["a"]}, "aliases: must be a table of text, not a list"),
     ({"concurrency": 0}, "concurrency: must be an integer from 1 to 1000000000, not '0'"),
     ({"dialect": "latin"}, "dialect: must be one of auto, llamacpp, openai"),
     ({"transport": "pigeon"}, "transport: must be http or websocket, not 'pigeon'"),
