@@ -34,6 +34,10 @@ class Transient(UpstreamFault):
     pause: float | None = None
 
 
+class Silent(UpstreamFault):
+    """No answer in time."""
+
+
 class Answered(UpstreamFault):
     """The backend's own answer, which was no event stream."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gateway.upstream import request
-from gateway.upstream.faults import refusal, unreachable
+from gateway.upstream.faults import Silent, refusal, unreachable
 from gateway.upstream.pool import Pool
 from gateway.upstream.reply import Reply
 from gateway.upstream.retries import retried
@@ -101,7 +101,7 @@ class HttpClient:
                 got = await _read(reply, _MAX_ANSWER_BYTES)
         except TimeoutError:
             text = f"The backend did not answer within {timeout:g} seconds."
-            raise unreachable(text, status=504) from None
+            raise unreachable(text, status=504, kind=Silent) from None
         return Answer(reply.status, reply.headers, got)
 
     async def aclose(self) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.upstream import dialect
-from gateway.upstream.faults import Answered, refusal
+from gateway.upstream.faults import Answered, Silent, refusal
 from gateway.upstream.recognise import (
     MADE_UP,
     Findings,
@@ -159,7 +159,10 @@ async def models(
     client: HttpClient, findings: Findings, headers: Mapping[str, str], *, timeout: float
 ) -> Findings:
     """Add what `/models` tells. Raises UpstreamFault where the backend is away or not ready."""
-    answer = await client.fetch("GET", "/models", headers, timeout=timeout)
+    try:
+        answer = await client.fetch("GET", "/models", headers, timeout=timeout)
+    except Silent:
+        return findings  # the list is but a help: whoever has none may have the rest
     if answer.status in (502, 503, 504):
         raise refusal(answer.status, answer.headers, answer.body)
     names, owners = listed(answer.body) if answer.status < 300 else ((), ())

@@ -44,18 +44,22 @@ def models(owner: str, *names: str) -> tuple[int, dict[str, Any]]:
 class Scripted:
     """Answers each place as told; a stream that is asked for comes, if there is a place for it.
 
-    What `first` holds for a place is its first answers.
+    What `first` holds for a place is its first answers; `silent` places never answer.
     """
 
     answers: dict[str, tuple[int, Any]]
     headers: Mapping[str, str]
     gate: anyio.Event | None = None
     first: dict[str, list[tuple[int, Any]]] = field(default_factory=dict)
+    silent: tuple[str, ...] = ()
 
     async def __call__(self, exchange: Exchange) -> None:
         place = exchange.path.removeprefix("/v1")
         if self.gate is not None:
             await self.gate.wait()
+        if place in self.silent:
+            await exchange.hang()
+            return
         first = self.first.get(place)
         status, body = first.pop(0) if first else self.answers.get(place, NOT_FOUND)
         if place != "/models" and exchange.body.get("stream"):
@@ -109,10 +113,11 @@ async def auto(
     key: str | None = None,
     retries: int = 0,
     first: dict[str, list[tuple[int, Any]]] | None = None,
+    silent: tuple[str, ...] = (),
     **settings: Any,
 ) -> AsyncIterator[Auto]:
     caplog.set_level(logging.INFO, logger="multilane")
-    backend = Scripted(answers, headers or {}, gate, first or {})
+    backend = Scripted(answers, headers or {}, gate, first or {}, silent)
     shown = {"authorization": f"Bearer {key}"} if key else None
     async with (
         upstream(backend) as fake,

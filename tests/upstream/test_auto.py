@@ -142,6 +142,30 @@ async def test_a_model_that_loads_is_not_judged(caplog: pytest.LogCaptureFixture
         assert "dialect llamacpp" in await on.told()
 
 
+async def test_a_list_of_models_that_never_comes_is_done_without(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    silent, answers = ("/models",), {"/responses": RESPONSE}
+    async with auto(caplog, answers, silent=silent, model="mine", first_byte_timeout=0.3) as on:
+        reason = "it has /responses, which ignores previous_response_id"
+        assert await on.told() == f"upstream default: dialect generic ({reason})"
+        assert on.fake.exchanges[1].body["model"] == "mine"
+        await on.answered()
+        assert on.lines(logging.WARNING) == []
+
+
+async def test_a_backend_that_answers_nothing_is_not_judged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    silent = ("/models", "/responses")
+    async with auto(caplog, {}, silent=silent, first_byte_timeout=0.1) as on:
+        await on.client.create("a")
+        error = await on.client.error("a")
+        assert (error["status"], error["error"]["code"]) == (504, "timeout")
+        assert on.asked()[:2] == ["/models", "/responses"]
+        assert not [line for line in on.lines() if ": dialect " in line]
+
+
 async def test_a_wrong_key_is_said_and_not_judged(caplog: pytest.LogCaptureFixture) -> None:
     wrong = (401, {"error": {"message": "Incorrect API key", "code": "invalid_api_key"}})
     answers = {"/models": wrong, "/responses": wrong, "/chat/completions": wrong}
