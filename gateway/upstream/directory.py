@@ -224,12 +224,15 @@ def _most_telling(faults: Sequence[UpstreamFault]) -> UpstreamFault:
 
 
 async def _look_into(stream: Opened, *, last: bool) -> None:
-    """Raise what a good head hides: a stream that is an error from the start.
+    """Raise what a good head hides: a stream that is an error from the start, or nothing at all.
 
     The last one to be asked may as well tell it itself.
     """
-    events = [] if last else await stream.first()
-    fault = _error_in(events[0]) if events else None
+    if last:
+        return
+    events = await stream.first()
+    empty = unreachable("The backend ended its answer before it said anything.")
+    fault = _error_in(events[0]) if events else empty
     if fault is not None and _passes(fault):
         stream.close()
         raise fault

@@ -106,14 +106,29 @@ async def test_when_its_first_event_is_an_error(kind: str) -> None:
         await answered(of, "second", "s")
 
 
-@pytest.mark.parametrize("how", ["cut", "silent"])
+@pytest.mark.parametrize("how", ["cut", "silent", "empty", "comments"])
 async def test_when_nothing_comes_after_its_head(how: str) -> None:
     async with several(chain(first_byte_timeout=0.1)) as of:
         exchange = await of["first"].asked("a", model="m")
         await exchange.head()
         if how == "cut":
             exchange.cut()
+        elif how != "silent":
+            await exchange.send(b": hold on\n\n" if how == "comments" else b"")
+            await exchange.end()
         await answered(of, "second", "s")
+
+
+async def test_when_none_of_them_says_anything() -> None:
+    async with several(CHAIN) as of:
+        await of.client.create("a", model="m")
+        for fake in of.fakes.values():
+            await (await fake.next()).end()
+        error = await of.client.error("a")
+        assert (error["status"], error["error"]["code"]) == (502, "server_error")
+        cut = "The upstream stream was cut off before the response was finished."
+        assert error["error"]["message"] == cut
+        assert of.asked() == {"first": 1, "second": 1, "third": 1}
 
 
 @pytest.mark.parametrize(
