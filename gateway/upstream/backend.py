@@ -98,7 +98,7 @@ class Backend:
 
     async def open(
         self, body: Mapping[str, Any], items: Sequence[bytes], headers: Mapping[str, str]
-    ) -> Opened:
+    ) -> Asked:
         """Send one request and wait for the head of its answer. Raises UpstreamFault."""
         await self._settle(headers, body.get("model"))
         request = self._dialect.request(body, items)
@@ -186,6 +186,13 @@ class Opened(Stream, Protocol):
         """Wait for its first events (see EventStream)."""
 
 
+class Asked(Opened, Protocol):
+    """A stream that tells when the backend is rid of its request."""
+
+    def afterwards(self, then: Callable[[], None]) -> None:
+        """Call `then` when nothing of the request is at the backend any more; at once if so."""
+
+
 class _Watched:
     """A stream whose breaking off is noticed, and which speaks as the Responses API does."""
 
@@ -204,6 +211,7 @@ class _Watched:
         self._converter = converter
         self.pause, self.resume = stream.pause, stream.resume
         self.release, self.close = stream.release, stream.close
+        self.afterwards = stream.afterwards
 
     async def first(self) -> list[Event]:
         """Wait for the first events (see EventStream)."""

@@ -31,6 +31,8 @@ class Reply:
         self._head: asyncio.Future[None] = self._loop.create_future()
         self._over: asyncio.Future[None] = self._loop.create_future()
         self._fault: Exception | None = None
+        self._left = False  # nothing of the request is at the backend any more
+        self._then: Callable[[], None] = _nothing
         self._kept = bytearray()
         self._held = False  # nobody takes the body yet
         self._paused = False
@@ -99,6 +101,14 @@ class Reply:
         self._kept.clear()
         if connection is not None:
             connection.abort()
+            self._leave()
+
+    def afterwards(self, then: Callable[[], None]) -> None:
+        """Call `then` when nothing of the request is at the backend any more; at once if so."""
+        if self._left:
+            then()
+        else:
+            self._then = then
 
     def fail(self, error: Exception) -> None:
         """Close, and let `end` raise `error`."""
@@ -116,12 +126,14 @@ class Reply:
     def on_end(self) -> None:
         """The body is complete and the connection no longer ours."""
         self._finish()
+        self._leave()
 
     def on_lost(self, fault: Exception) -> None:
         """The body will not be complete."""
         if not self._over.done():
             self._fault = fault
         self._finish()
+        self._leave()
 
     # -- inside --
 
@@ -132,6 +144,11 @@ class Reply:
         for waited_for in (self._head, self._over):
             if not waited_for.done():
                 waited_for.set_result(None)
+
+    def _leave(self) -> None:
+        self._left = True
+        then, self._then = self._then, _nothing
+        then()
 
     def _first(self, data: bytes) -> None:
         """Take the first bytes of the body: from here on the other limit holds."""
@@ -164,6 +181,10 @@ class Reply:
             self.fail(
                 unreachable(f"The backend sent nothing for {self._limit:g} seconds.", status=504)
             )
+
+
+def _nothing() -> None:
+    """Nobody waits for the end."""
 
 
 def _discard(_: bytes) -> None:

@@ -79,6 +79,10 @@ class EventStream:
         self._wanted = False
         self._reply.close()
 
+    def afterwards(self, then: Callable[[], None]) -> None:
+        """Call `then` when nothing of the request is at the backend any more; at once if so."""
+        self._reply.afterwards(then)
+
     def pause(self) -> None:
         """Read no more until `resume`; the backend feels it. Idempotent."""
         self._reply.pause()

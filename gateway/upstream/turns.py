@@ -11,7 +11,7 @@ from gateway.upstream.followed import Followed
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from gateway.upstream.backend import Opened
+    from gateway.upstream.backend import Asked, Opened
     from lanes.ports import Event, Stream
     from lanes.profile import Profile
 
@@ -22,7 +22,7 @@ class Turns:
     def __init__(self, limit: int) -> None:
         self._free = anyio.Semaphore(limit, fast_acquire=True)
 
-    async def open(self, opening: Callable[[], Awaitable[Opened]]) -> Opened:
+    async def open(self, opening: Callable[[], Awaitable[Asked]]) -> Opened:
         """Wait for a turn, then open. The turn is over with the stream, or if there is none."""
         await self._free.acquire()
         try:
@@ -38,7 +38,7 @@ class Turns:
             self._free.acquire_nowait()
         except anyio.WouldBlock:
             return stream
-        return _Counted(cast("Opened", stream), self)  # nobody looks into it
+        return _Counted(cast("Asked", stream), self)  # nobody looks into it
 
     def over(self) -> None:
         """A turn is over."""
@@ -46,9 +46,12 @@ class Turns:
 
 
 class _Counted:
-    """A stream that gives its turn back, once, however it ends."""
+    """A stream that gives its turn back, once, however it ends.
 
-    def __init__(self, stream: Opened, turns: Turns) -> None:
+    A request is at the backend until its body has ended, which it may do later than the response.
+    """
+
+    def __init__(self, stream: Asked, turns: Turns) -> None:
         self._stream = stream
         self._over: Callable[[], None] | None = turns.over
         self.pause, self.resume = stream.pause, stream.resume
@@ -65,7 +68,7 @@ class _Counted:
         try:
             return await self._stream.first()
         except BaseException:
-            self._end()
+            self._stream.afterwards(self._end)
             raise
 
     async def relay(self, sink: Callable[[list[Event]], None]) -> None:
@@ -73,17 +76,17 @@ class _Counted:
         try:
             await self._stream.relay(sink)
         finally:
-            self._end()
+            self._stream.afterwards(self._end)
 
     def release(self) -> None:
         """Want nothing more."""
         self._stream.release()
-        self._end()
+        self._stream.afterwards(self._end)
 
     def close(self) -> None:
         """Close the connection now."""
         self._stream.close()
-        self._end()
+        self._stream.afterwards(self._end)
 
     def _end(self) -> None:
         over, self._over = self._over, None

@@ -91,7 +91,8 @@ class Connection(asyncio.Protocol):
 
     def expire(self, seconds: float) -> None:
         """Close unless the answer ends within `seconds`."""
-        self._expiry = asyncio.get_running_loop().call_later(seconds, self.abort)
+        late = unreachable("The backend did not end its answer.")
+        self._expiry = asyncio.get_running_loop().call_later(seconds, self.drop, late)
 
     def abort(self) -> None:
         """Close now, whatever is still to be sent or read, and tell the answer nothing."""

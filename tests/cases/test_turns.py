@@ -96,7 +96,7 @@ async def test_they_come_in_order() -> None:
         assert of.fakes["a"].connections == 2
 
 
-@pytest.mark.parametrize("how", ["ends", "cut", "reset", "terminal", "steered"])
+@pytest.mark.parametrize("how", ["ends", "cut", "reset", "steered"])
 async def test_a_turn_is_free_at_once(how: str) -> None:
     async with several(limited(1)) as of:
         running = await talking(of["a"], "x")
@@ -104,10 +104,6 @@ async def test_a_turn_is_free_at_once(how: str) -> None:
         if how == "steered":
             await running.steer("shorter")
             await of.client.until("response.incomplete", lane="x")
-        elif how == "terminal":
-            # The body stays open: nothing more of it is wanted.
-            await running.exchange.send(*closed("abc"), completed(output=[message("abc")]))
-            await running.ended()
         elif how == "ends":
             await running.exchange.end()
         elif how == "cut":
@@ -118,6 +114,24 @@ async def test_a_turn_is_free_at_once(how: str) -> None:
         assert (await of.client.ended("1"))["status"] == "completed"
         if how == "steered":
             await (await running.follows()).finish()
+
+
+@pytest.mark.parametrize("ends", [True, False])
+async def test_after_its_response_a_body_has_a_second_to_end(ends: bool) -> None:
+    async with several(limited(1)) as of:
+        running = await talking(of["a"], "x")
+        await waiting(of, "1")
+        await running.exchange.send(*closed("abc"), completed(output=[message("abc")]))
+        await running.ended()
+        await of.client.create("probe", generate=False)
+        await of.client.ended("probe")
+        assert of.asked() == {"a": 1}, "to the backend it is still a request"
+        if ends:
+            await running.exchange.end()
+        following = await next_is(of, "1")
+        assert running.exchange.closed.is_set() is not ends
+        await answer(following)
+        assert (await of.client.ended("1"))["status"] == "completed"
 
 
 async def test_a_refusal_frees_its_turn() -> None:

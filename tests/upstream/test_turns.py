@@ -17,7 +17,7 @@ from lanes.profile import Profile
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from gateway.upstream.backend import Opened
+    from gateway.upstream.backend import Asked, Opened
     from lanes.ports import Event, Steering
 
 
@@ -30,6 +30,8 @@ class Quiet:
     def __init__(self) -> None:
         self.over = anyio.Event()
         self.calls: list[str] = []
+        self.draining = False
+        self.then: Callable[[], None] | None = None
 
     async def first(self) -> list[Event]:
         await self.over.wait()
@@ -50,6 +52,12 @@ class Quiet:
     def close(self) -> None:
         self.calls.append("close")
 
+    def afterwards(self, then: Callable[[], None]) -> None:
+        if self.draining:
+            self.then = then
+        else:
+            then()
+
 
 class Line:
     """Openings at a limit of `most`; `opened` is who got a turn, in order."""
@@ -64,7 +72,7 @@ class Line:
         return asyncio.create_task(self._open(name))
 
     async def _open(self, name: str) -> None:
-        async def opening() -> Opened:
+        async def opening() -> Asked:
             self.opened.append(name)
             self.inner[name] = Quiet()
             return self.inner[name]
@@ -141,7 +149,7 @@ class Steered(Quiet):
 async def test_what_follows_by_itself_has_a_turn_if_there_is_one(room: bool) -> None:
     line, inner = Line(1), Steered()
 
-    async def opening() -> Opened:
+    async def opening() -> Asked:
         return inner
 
     stream = await line.turns.open(opening)
@@ -183,6 +191,23 @@ async def test_one_turn_is_given_back_once(how: str) -> None:
     line.streams["b"].close()
     await asyncio.gather(*tasks)
     assert line.opened == ["a", "b", "c"]
+
+
+async def test_a_turn_lasts_until_the_body_has_ended() -> None:
+    line = Line(1)
+    tasks = [line.comes(name) for name in "ab"]
+    await settled()
+    inner = line.inner["a"]
+    inner.draining = True
+    inner.over.set()
+    line.streams["a"].release()
+    await line.streams["a"].relay(lambda _: None)
+    await settled()
+    assert line.opened == ["a"]
+    assert inner.then is not None
+    inner.then()
+    await asyncio.gather(*tasks)
+    assert line.opened == ["a", "b"]
 
 
 async def test_whoever_gives_up_while_waiting_takes_no_turn() -> None:

@@ -98,6 +98,10 @@ class SocketStream:
 
     release = close  # there is no connection to keep or not
 
+    def afterwards(self, then: Callable[[], None]) -> None:
+        """Call `then`: a lane has nothing that could end later."""
+        then()
+
     # -- what the lane calls --
 
     def flush(self, now: float) -> None:
