@@ -116,6 +116,7 @@ def xai() -> list[bytes]:
                 item["content"] = [{"type": "reasoning_text", "text": text} for text in texts]
                 item["summary"] = []
         made.append(event)
+    made[-1]["response"]["usage"] |= {"cost_in_usd_ticks": 12, "num_sources_used": 0}
     return [render(made)]
 
 
@@ -173,3 +174,72 @@ def error_nested() -> list[bytes]:
             ]
         )
     ]
+
+
+@_mutation
+def error_flat() -> list[bytes]:
+    """The error as it is documented, in the middle of a message."""
+    events = tapes.events("openai_text.sse")
+    at = next(n for n, e in enumerate(events) if e["type"] == "response.output_text.delta")
+    error = {"type": "error", "code": "server_error", "message": "overloaded", "param": None}
+    return [render([*events[: at + 1], {**error, "sequence_number": at + 1}])]
+
+
+@_mutation
+def vllm_harmony() -> list[bytes]:
+    """No place among the parts: it counts from -1."""
+    events = tapes.events("vllm_text.sse")
+    for event in events:
+        if "content_index" in event:
+            event["content_index"] = -1
+    return [render(events)]
+
+
+@_mutation
+def vllm_renamed() -> list[bytes]:
+    """At the end all items have other names, and the call another `call_id`."""
+    events = tapes.events("friendli_reasoning_tool.sse")
+    for item in events[-1]["response"]["output"]:
+        item |= {key: f"{item[key]}_again" for key in ("id", "call_id") if key in item}
+    return [render(events)]
+
+
+@_mutation
+def sglang_limit() -> list[bytes]:
+    """The limit ends the response, but not the message in it."""
+    events = tapes.events("vllm_text.sse")
+    details = {"incomplete_details": {"reason": "max_output_tokens"}}
+    events[-1]["type"] = "response.incomplete"
+    events[-1]["response"] |= {"status": "incomplete", **details}
+    return [render(events)]
+
+
+@_mutation
+def sglang_failed() -> list[bytes]:
+    """It breaks in the middle, and its end knows nothing of what was streamed."""
+    events = tapes.events("vllm_text.sse")
+    deltas = [n for n, e in enumerate(events) if e["type"] == "response.output_text.delta"]
+    return [render([*events[: deltas[0] + 1], _failed(events, "boom")])]
+
+
+@_mutation
+def sglang_overflow() -> list[bytes]:
+    """An input that is too long is an end like others."""
+    events = tapes.events("vllm_text.sse")
+    return [render([events[0], _failed(events, "longer than the model's context length (4096)")])]
+
+
+def _failed(events: list[Event], message: str) -> Event:
+    response = events[0]["response"] | {"status": "failed", "output": []}
+    response["error"] = {"code": "server_error", "message": message}
+    return {"type": "response.failed", "response": response, "sequence_number": 99}
+
+
+@_mutation
+def openrouter_error() -> list[bytes]:
+    """Alive twice, then an error with a type of its own beside it."""
+    events = tapes.events("openrouter_text.sse")
+    at = next(n for n, e in enumerate(events) if e["type"] == "response.output_text.delta")
+    alive = {"type": "response.keep_alive"}
+    error = {"error": {"code": 502, "message": "gone"}, "error_type": "provider_unavailable"}
+    return [render([events[0], alive, *events[1 : at + 1], alive, error], named=False)]

@@ -31,6 +31,7 @@ _OF = {
     "vllm_dead": "vllm",
     "llamacpp_error": "llamacpp",
     "error_nested": "openai",
+    "error_flat": "openai",
 }
 
 

@@ -77,6 +77,17 @@ ENDS: dict[str, list[str]] = {
     "vllm_dead": ["failed", "reasoning: Short answer.", "message: Lanes are independent."],
     "llamacpp_error": ["failed", "reasoning: Think once."],
     "error_nested": ["failed"],
+    "error_flat": ["failed", "reasoning: Pick a short reply.", "message: Use a"],
+    "vllm_harmony": ["completed", "reasoning: Short answer.", "message: Lanes are independent."],
+    "vllm_renamed": [
+        "completed",
+        "reasoning: The user asks for weather; call the tool.",
+        'function_call: {"city":"Seoul"}',
+    ],
+    "sglang_limit": ["incomplete", "reasoning: Short answer.", "message: Lanes are independent."],
+    "sglang_failed": ["failed", "reasoning: Short answer.", "message: Lanes are"],
+    "sglang_overflow": ["failed"],
+    "openrouter_error": ["failed", "reasoning: Brief.", "message: Yes, it is ordered."],
 }
 
 
@@ -144,7 +155,10 @@ def test_a_body_cut_at_any_byte_ends_once(name: str, clean: bool) -> None:
     assert len(judged) > len(received(reads(name))) // 3
 
 
-@pytest.mark.parametrize("name", ["llamacpp_max_output_tokens.sse", "llamacpp_tools_cut.sse"])
+@pytest.mark.parametrize(
+    "name",
+    ["llamacpp_max_output_tokens.sse", "llamacpp_tools_cut.sse", "ollama_text_tool.sse"],
+)
 def test_an_end_at_the_token_limit_is_incomplete(name: str) -> None:
     spent = tapes.events(name)[-1]["response"]["usage"]["output_tokens"]
     for limit, status in ((spent, "incomplete"), (spent + 1, "completed")):
