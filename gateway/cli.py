@@ -193,8 +193,8 @@ def _option(name: str, option: str) -> click.Option:
     "--rate",
     default=30.0,
     show_default=True,
-    type=click.FloatRange(min=0, min_open=True),
-    help="Words per second.",
+    type=click.FloatRange(min=0),
+    help="Words per second; 0: as fast as can be.",
 )
 def rehearse(host: str, port: int, rate: float) -> None:
     """Run the rehearsal backend: scripted answers, for trying and testing."""

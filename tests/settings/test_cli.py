@@ -50,8 +50,13 @@ def test_demo_brings_its_own_backend(run: Callable[..., Result], started: list[A
 def test_rehearse(run: Callable[..., Result], started: list[Any]) -> None:
     assert run("rehearse").exit_code == 0
     assert run("rehearse", "--host", "::1", "--port", "0", "--rate", "5").exit_code == 0
-    assert started == [("127.0.0.1", 8081, 30.0), ("::1", 0, 5.0)]
-    assert run("rehearse", "--rate", "0").exit_code == 2
+    assert run("rehearse", "--rate", "0").exit_code == 0
+    assert started == [
+        ("127.0.0.1", 8081, 30.0),
+        ("::1", 0, 5.0),
+        ("127.0.0.1", 8081, 0.0),
+    ]
+    assert run("rehearse", "--rate", "-1").exit_code == 2
 
 
 def test_help_shows_every_setting_but_the_upstreams_key(run: Callable[..., Result]) -> None:
