@@ -104,6 +104,7 @@ class ResponseJudge:
         else:
             claim(response["output"] == [], "output is empty until the end", event)
             claim(response["error"] is None, "no error before the end", event)
+            claim(response["usage"] is None, "no usage before the end", event)
             claim(response["completed_at"] is None, "completed_at before the end", event)
 
     def _end(self, event: Event, response: dict[str, Any]) -> None:

@@ -179,6 +179,7 @@ def _again(at: int) -> Callable[[list[Event]], None]:
         (_set(14, "part", "text", "Use"), "not what its deltas were"),
         (_set(15, "item", "content", 0, "text", "Use"), "content is not its parts"),
         (_set(15, "item", "role", "user"), "role"),
+        (_set(1, "response", "usage", good()[16]["response"]["usage"]), "no usage before the end"),
         (_set(16, "response", "output", []), "output is not the items"),
         (_set(16, "response", "output", 0, "extra", 1), "output is not the items"),
         (_set(16, "response", "created_at", 3), "created_at changed"),

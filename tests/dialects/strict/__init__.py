@@ -97,6 +97,8 @@ JUDGES: dict[str, Judge] = {
         ),
     ),
     "ollama": _stateless(
+        # It does nothing about these, whatever their value.
+        *map(asked.without, ("background", "include", "metadata", "tool_choice", "truncation")),
         asked.one_assistant_at_end,
         items=(
             *(given.kinds_of(given.BASIC), given.PLAIN, given.object_arguments),
