@@ -121,8 +121,9 @@ def _upstream(value: str) -> str:
         raise ValueError(f"{url}, without user or fragment")
     place, mark, query = value.partition("?")
     base = parts.scheme + place[len(parts.scheme) :].rstrip("/")
-    if base.endswith("/responses"):
-        raise ValueError(f"{url}: give the base, without /responses, which the gateway appends")
+    for path in ("/responses", "/chat/completions"):
+        if base.endswith(path):
+            raise ValueError(f"{url}: give the base, without {path}, which the gateway appends")
     return f"{base}{mark}{query}" if query else base
 
 

@@ -58,6 +58,10 @@ FLAGS = [
         "--upstream http://b.example/v1/responses/",
         f"--upstream: {URL}: give the base, without /responses, which the gateway appends",
     ),
+    (
+        "--upstream http://b.example/v1/chat/completions",
+        f"--upstream: {URL}: give the base, without /chat/completions, which the gateway appends",
+    ),
     ("--host 127.0.0.1:80", "--host: must be a host name or an IP address, without a port"),
     (
         "--host 0.0.0.0",
