@@ -92,7 +92,10 @@ def _unknown(kind: object) -> ClientFault:
 def _check(frame: dict[str, Any], body: dict[str, Any]) -> None:
     """Check what the gateway itself uses; ranges and vendor fields are the upstream's to judge."""
     if body.get("model") is None:
-        message = "'model' is missing, and this gateway has no default model."
+        message = (
+            "'model' is missing, and this gateway has no default model."
+            " GET /v1/models lists what can be asked for."
+        )
         raise _fault(message, "missing_required_parameter", "model")
     for key, check in _CHECKS.items():
         source = frame if key == "generate" else body

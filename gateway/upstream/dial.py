@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from gateway.upstream.route import Address, Proxy, Route
 
 _MAX_HEAD_BYTES = 64 * 1024
+#: What OpenSSL, by its versions, calls an answer that is not TLS.
+_IN_THE_CLEAR = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG")
 
 Connected = TypeVar("Connected", bound=asyncio.Protocol)
 
@@ -39,13 +42,19 @@ async def reach(
         async with asyncio.timeout(timeout):
             return await dial(route, make, tls, tunnel=tunnel)
     except TimeoutError as error:
-        text = f"The backend could not be reached within {timeout:g} seconds."
+        over = " over TLS" if route.address.secure else ""
+        text = f"The backend could not be reached{over} within {timeout:g} seconds."
         raise unreachable(text, status=504) from error
     except ssl.SSLError as error:
-        reason = getattr(error, "verify_message", "") or error.reason or error
-        raise unreachable(f"No TLS connection to the backend: {reason}.") from error
+        reason = f"{getattr(error, 'verify_message', '') or error.reason or error}."
+        if error.reason in _IN_THE_CLEAR:
+            reason = "it answers without TLS. Does its URL begin with http://?"
+        raise unreachable(f"No TLS connection to the backend: {reason}") from error
     except OSError as error:
-        text = f"The backend could not be reached: {error.strerror or error}."
+        # The system's words, where it has some: each event loop has others.
+        number = error.errno or 0
+        why = os.strerror(number) if number > 0 else error.strerror or error
+        text = f"The backend could not be reached: {why}."
         raise unreachable(text, kind=Transient) from error
 
 

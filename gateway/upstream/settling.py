@@ -148,7 +148,8 @@ async def find_out(
     if (found := recognise(findings, known)) is not None:
         return found
     raise Answered(
-        f"There is neither /responses nor /chat/completions at {url.partition('?')[0]}.",
+        f"There is neither /responses nor /chat/completions at {url.partition('?')[0]}."
+        " Is that its base URL? Most end in /v1.",
         code="not_found",
         status=404,
         type="not_found_error",

@@ -119,7 +119,10 @@ async def test_a_place_with_neither_is_an_error_and_asked_again(
     async with auto(caplog, {}) as on:
         await on.client.create("a")
         error = await on.client.error("a")
-        said = f"There is neither /responses nor /chat/completions at {on.fake.url}."
+        said = (
+            f"There is neither /responses nor /chat/completions at {on.fake.url}."
+            " Is that its base URL? Most end in /v1."
+        )
         assert (error["status"], error["error"]["message"]) == (404, said)
         warned = f"The backend answers 404 to POST {on.fake.url}/responses; is --upstream right?"
         assert on.lines(logging.WARNING)[0] == warned

@@ -9,7 +9,19 @@ import pytest
 
 from gateway.upstream.http import HttpClient
 from lanes.errors import UpstreamFault
-from tests.upstream.server import END, HEAD, Peer, Server, Sink, answer, chunk, post, running, soon
+from tests.upstream.server import (
+    END,
+    HEAD,
+    Peer,
+    Server,
+    Sink,
+    answer,
+    chunk,
+    post,
+    running,
+    soon,
+    until,
+)
 
 if TYPE_CHECKING:
     import ssl
@@ -56,6 +68,18 @@ async def test_a_certificate_that_does_not_hold(
             await post(client)
         assert "certificate" in caught.value.message or "mismatch" in caught.value.message
         await client.aclose()
+
+
+async def test_a_backend_without_tls_is_said_to_have_none(server: Server) -> None:
+    client = HttpClient(f"https://127.0.0.1:{server.port}", proxies={}, connect_timeout=0.3)
+    with pytest.raises(UpstreamFault, match=r"not be reached over TLS within 0\.3 seconds"):
+        await post(client)  # it waits for a line, as some servers do
+    posting = asyncio.create_task(post(client))
+    await until(lambda: len(server.peers) == 2)
+    server.peers[1].send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    with pytest.raises(UpstreamFault, match="it answers without TLS"):
+        await posting
+    await client.aclose()
 
 
 async def test_an_absolute_form_through_a_proxy(server: Server) -> None:
