@@ -1,9 +1,9 @@
-"""What can be set: one field = one flag = one MULTILANE_* variable = one row in README.
+"""What can be set: one field = one flag = one MULTILANE_* variable = one row in its table.
 
 The tables of FILE_ONLY are in multilane.toml and nowhere else.
 
 `Settings(...)` looks at nothing but its arguments; `gateway.sources.load` reads flags, environment
-and file. `python -m gateway.settings` prints README's table.
+and file. `python -m gateway.settings` prints the table in docs/settings.md.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from gateway.values import (
 )
 
 PREFIX: Final = "MULTILANE_"
-#: Has no flag, no variable and no row; README has a table for each.
+#: Has no flag, no variable and no row; docs/backends.md has a table for each.
 FILE_ONLY: Final = ("upstreams",)
 
 
@@ -243,7 +243,7 @@ def shown(name: str, value: Any, model: type[BaseModel] = Settings) -> str:
 
 
 def table() -> str:
-    """README's settings table."""
+    """The table in docs/settings.md."""
     rows = ["| Flag | Variable | Default | What it does |", "| --- | --- | --- | --- |"]
     for name, field in Settings.model_fields.items():
         if name in FILE_ONLY:

@@ -1,6 +1,6 @@
 """The tables `[[upstreams]]` of multilane.toml -> what is set of each upstream, or what is wrong.
 
-`python -m gateway.upstream.tables` prints README's table of their keys.
+`python -m gateway.upstream.tables` prints the table of their keys in docs/backends.md.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _check_default(made: Sequence[UpstreamSettings], claims: Claims, settings: S
 
 
 def table() -> str:
-    """README's table of keys."""
+    """The table of keys in docs/backends.md."""
     rows = ["| Key | Default | What it does |", "| --- | --- | --- |"]
     shared = inherited(Settings())
     for name in KEYS:

@@ -1,1 +1,1 @@
-"""What README says is what the code does."""
+"""What README and docs say is what the code does."""

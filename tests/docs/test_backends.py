@@ -1,4 +1,4 @@
-"""README's section on several backends: its multilane.toml starts and does what it says there."""
+"""docs/backends.md: its multilane.toml starts and does what it says there, its table is current."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     from gateway.settings import Settings
 
-README = Path(__file__).parents[2] / "README.md"
-TEXT = README.read_text("utf-8")
+TOP = Path(__file__).parents[2]
+TEXT = (TOP / "docs" / "backends.md").read_text("utf-8")
 [TOML] = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
 
 
 def read(where: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """What README's file sets."""
+    """What the document's file sets."""
     monkeypatch.chdir(where)
     for name in re.findall(r'key_env = "(\w+)"', TOML):
         monkeypatch.setenv(name, f"sk-{name}")
@@ -37,15 +37,15 @@ def read(where: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 def test_the_table_of_keys_is_current() -> None:
     printed = subprocess.run(
         [sys.executable, "-m", "gateway.upstream.tables"],
-        cwd=README.parent,
+        cwd=TOP,
         capture_output=True,
         encoding="utf-8",
         check=True,
     ).stdout
     _, opened, rest = TEXT.partition("<!-- upstreams -->\n")
     table, closed, _ = rest.partition("<!-- /upstreams -->")
-    assert opened, "README has no table between <!-- upstreams --> and <!-- /upstreams -->"
-    assert closed, "README has no table between <!-- upstreams --> and <!-- /upstreams -->"
+    assert opened, "no table between <!-- upstreams --> and <!-- /upstreams -->"
+    assert closed, "no table between <!-- upstreams --> and <!-- /upstreams -->"
     assert table.strip() == printed.strip(), "put in what `python -m gateway.upstream.tables` says"
 
 

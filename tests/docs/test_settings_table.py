@@ -1,4 +1,4 @@
-"""README's settings table is the one the code prints."""
+"""docs/settings.md: its table is the one the code prints."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-README = Path(__file__).parents[2] / "README.md"
+TOP = Path(__file__).parents[2]
+PLACE = TOP / "docs" / "settings.md"
 
 
 def test_the_table_is_current() -> None:
     printed = subprocess.run(
         [sys.executable, "-m", "gateway.settings"],
-        cwd=README.parent,
+        cwd=TOP,
         capture_output=True,
         encoding="utf-8",
         check=True,
     ).stdout
-    _, opened, rest = README.read_text("utf-8").partition("<!-- settings -->\n")
+    _, opened, rest = PLACE.read_text("utf-8").partition("<!-- settings -->\n")
     table, closed, _ = rest.partition("<!-- /settings -->")
-    assert opened, "README has no table between <!-- settings --> and <!-- /settings -->"
-    assert closed, "README has no table between <!-- settings --> and <!-- /settings -->"
+    assert opened, "no table between <!-- settings --> and <!-- /settings -->"
+    assert closed, "no table between <!-- settings --> and <!-- /settings -->"
     assert table.strip() == printed.strip(), "put in what `python -m gateway.settings` prints"
