@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
     rule,
-    run_state_machine_as_test,
 )
 
 from lanes.board import Board, LaneState, Step
@@ -22,6 +21,7 @@ from lanes.entries import Entry, input_items
 from lanes.errors import ClientFault, IllegalTransition
 from lanes.frames import Create
 from lanes.lineage import ENTRY_BYTES, NODE_BYTES, Lineage, Node, check_outputs
+from tests.machines import plays
 from tests.machines.draws import ASKED, CLOSES, ENDED, LANES, MAX_ACTIVE, output
 from tests.machines.model import CacheModel, LanesModel, Record
 
@@ -278,18 +278,4 @@ class Rules(RuleBasedStateMachine):
             assert self.lineage.effective(run.node) == before
 
 
-def play(max_examples: int = 100, *, steps: int = 25, shrink: bool = False) -> None:
-    """Run the rules. Always the same plays, so that a red build means a bug and never luck."""
-    phases = [Phase.explicit, Phase.generate] + ([Phase.shrink] if shrink else [])
-    run_state_machine_as_test(
-        Rules,
-        settings=settings(
-            max_examples=max_examples,
-            stateful_step_count=steps,
-            deadline=None,
-            derandomize=True,
-            database=None,
-            phases=phases,
-            report_multiple_bugs=False,
-        ),
-    )
+play = partial(plays.play, Rules, steps=25)

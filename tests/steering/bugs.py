@@ -20,7 +20,7 @@ from steering.ledger import Ledger, Phase, Target
 from steering.states import State as Submitted
 from steering.stores.base import StoreUnavailable
 from tests.machines.bugs import Bugs
-from tests.steering.rules import play, replay
+from tests.steering.rules import play
 
 if TYPE_CHECKING:
     from steering.ledger import Submission
@@ -246,9 +246,6 @@ def the_successor_goes_behind_the_queue(original: Any) -> Any:
     return succeed
 
 
-RARE = Bugs(replay)
-
-
-@RARE.plant(Desk, "claim")
+@BUGS.plant(Desk, "claim")
 def a_create_that_starts_is_not_seen(original: Any) -> Any:
     return _nothing

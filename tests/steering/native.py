@@ -12,11 +12,13 @@ from hypothesis.stateful import rule
 
 from tests.fakes.events import response
 from tests.steering.backend import Backend, Body, texts_of
-from tests.steering.rules import ACTIONS, Action, Rules
+from tests.steering.rules import ACTIONS, Rules
 from tests.steering.stage import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from tests.steering.plays import Action
 
 NATIVE_ACTIONS: list[Action] = [
     *ACTIONS,

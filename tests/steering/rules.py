@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 import steering.clerk
 from lanes.errors import UpstreamFault
 from lanes.run import Run
 from steering.ledger import Ledger
+from tests.machines import plays
+from tests.steering.plays import PLAYS
 from tests.steering.stage import Stage
 from tests.steering.truth import Told, Truth
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lanes.states import State as RunState
     from lanes.states import Step as RunStep
     from steering.ledger import Submission
     from steering.states import State, Step
+    from tests.steering.plays import Action, Play
 
 #: The rows of both tables that some play has used.
 visited: set[tuple[State, Step]] = set()
@@ -31,7 +36,6 @@ cut: set[tuple[RunState, RunStep]] = set()
 LANES = (None, "a", "b")
 ITEMS = ("message", "message", "message", "reason", "sealed", "call", "custom", "hosted")
 ENDINGS = ("completed", "completed", "incomplete", "incomplete", "failed", "cut off")
-Action = tuple[str, int, str | int | None]
 ACTIONS: list[Action] = [
     *product(("create",) * 4, range(2), LANES),
     *product(("fork",), range(3), LANES),
@@ -241,53 +245,47 @@ class Rules(RuleBasedStateMachine):
         return ended[-1 - pick % len(ended)] if ended else None
 
 
+def replay(told: Play, rules: type[Rules] = Rules) -> None:
+    """One play that is written down."""
+    state = rules()
+    try:
+        state.begin(text=told.text, lanes=told.lanes, items=told.items)
+        for act in told.acts:
+            state.play(actions=act.actions, turns=act.turns, ends=act.ends)
+    finally:
+        state.teardown()
+
+
 def play(
     max_examples: int = 100,
     *,
-    steps: int = 12,
     shrink: bool = False,
     rules: type[Rules] = Rules,
+    chosen: int = 0,
 ) -> None:
-    """Run the rules. Always the same plays, so that a red build means a bug and never luck."""
-    phases = [Phase.explicit, Phase.generate] + ([Phase.shrink] if shrink else [])
+    """All plays that are written down, then some at random."""
+    with watched():
+        for told in PLAYS.values():
+            replay(told, rules)
+        plays.play(rules, max_examples, steps=12, shrink=shrink, chosen=chosen)
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Note the rows of the tables that are used; and the clerk tries again at once."""
     step, run = Ledger._step, Run._step
 
-    def watched(ledger: Ledger, submission: Submission, move: Step) -> None:
+    def step_of_ledger(ledger: Ledger, submission: Submission, move: Step) -> None:
         visited.add((submission.state, move))
         step(ledger, submission, move)
 
-    def watched_run(self: Run, move: RunStep) -> None:
+    def step_of_run(self: Run, move: RunStep) -> None:
         cut.add((self.state, move))
         run(self, move)
 
     with (
         mock.patch.object(steering.clerk, "_RETRY", 0),
-        mock.patch.object(Ledger, "_step", watched),
-        mock.patch.object(Run, "_step", watched_run),
+        mock.patch.object(Ledger, "_step", step_of_ledger),
+        mock.patch.object(Run, "_step", step_of_run),
     ):
-        run_state_machine_as_test(
-            rules,
-            settings=settings(
-                max_examples=max_examples,
-                stateful_step_count=steps,
-                deadline=None,
-                derandomize=True,
-                database=None,
-                phases=phases,
-                report_multiple_bugs=False,
-            ),
-        )
-
-
-def replay() -> None:
-    """A play that went wrong once: the create is not in the queue any more, and has not begun."""
-    state = Rules()
-    with mock.patch.object(steering.clerk, "_RETRY", 0):
-        state.begin(text=False, lanes=[None, "a"], items=[None, "call"])
-        state.play(actions=[("create", 0, None)], ends=None, turns=3)
-        steers: list[Action] = [("steer", pick, "text") for pick in (0, 0, 0, 2)]
-        ends: list[Action] = [("end", 0, "completed")] * 2
-        state.play(actions=[*steers, *ends], ends=None, turns=3)
-        rest: list[Action] = [("fork", 2, "a"), ("store", 0, "ok"), ("store", 0, "failed")]
-        state.play(actions=[*rest, ("steer", 0, "text")], ends=None, turns=3)
-        state.teardown()
+        yield

@@ -10,6 +10,7 @@ from lanes.states import Step as RunStep
 from steering.states import TRANSITIONS
 from tests.steering import rules
 from tests.steering.native import NativeRules
+from tests.steering.plays import PLAYS
 
 #: Bounded by the number of plays; how long they take is the machine's affair.
 pytestmark = pytest.mark.timeout(120)
@@ -18,16 +19,19 @@ pytestmark = pytest.mark.timeout(120)
 def test_the_rules_hold_and_visit_every_row() -> None:
     rules.visited.clear()
     rules.cut.clear()
-    rules.play(250, shrink=True)
+    rules.play(600, shrink=True)
     assert rules.visited >= set(TRANSITIONS), set(TRANSITIONS) - rules.visited
     about = {row for row in RUN if row[0] is RunState.CUTTING or row[1] is RunStep.CUT}
     assert rules.cut >= about, about - rules.cut
 
 
 def test_the_rules_hold_when_the_backend_steers() -> None:
-    rules.play(250, shrink=True, rules=NativeRules)
+    rules.play(600, shrink=True, rules=NativeRules)
     assert NativeRules.followed > 20
 
 
-def test_no_pending_event_while_the_create_is_on_its_way_to_begin() -> None:
-    rules.replay()
+@pytest.mark.parametrize("machine", [rules.Rules, NativeRules])
+@pytest.mark.parametrize("name", PLAYS)
+def test_what_went_wrong_once(name: str, machine: type[rules.Rules]) -> None:
+    with rules.watched():
+        rules.replay(PLAYS[name], machine)
