@@ -55,6 +55,14 @@ PLAYS = {
             Act([("fork", 2, "a"), _WRITTEN, ("store", 0, "failed"), _STEER]),
         ],
     ),
+    "the gateway stops while a create waits for the record of a steer, another behind it": Play(
+        [None],
+        ["call"],
+        [
+            Act([_STEER, _STEER, ("end", 0, "completed")]),
+            Act([_FOLLOW, _STEER, ("create", 0, None), _WRITTEN, _WRITTEN], "drain"),
+        ],
+    ),
     # Stopping and going on
     "steered in sealed reasoning": _once([None], ["sealed"], _STEER, text=True),
     "steered in a message": _once([None], ["message"], _STEER, text=True),

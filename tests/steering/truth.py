@@ -65,10 +65,9 @@ class Truth:
         elif kind == "response.steer.pending":
             self._pending(event, lane)
         elif kind == "error":
-            started = {text for body in self.stage.backend.bodies for text in body.texts}
+            # What waits is refused at once when the gateway stops; the first may have started.
             stopped = event["error"]["code"] == "server_shutting_down"
-            asked = self.asked[lane]
-            asked.remove(next(one for one in asked if not (stopped and one[0] in started)))
+            self.asked[lane].pop(-1 if stopped else 0)
 
     def _created(self, response: Event, lane: str | None) -> None:
         name, parent = response["id"], response["previous_response_id"]
@@ -156,6 +155,7 @@ class Truth:
 
     def settle(self, *, left: bool) -> None:
         """All is over and answered; with `left`, the client is gone and the books are closed."""
+        assert left or not any(self.asked.values()), "a create without an answer"
         for told in self.sent:
             fate = self._fate(told)
             if not left:
