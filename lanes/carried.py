@@ -5,13 +5,17 @@ from __future__ import annotations
 import logging
 import secrets
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import anyio
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lanes.entries import Entry
+    from lanes.errors import Fault
     from lanes.events import Stamp
     from lanes.frames import Create
     from lanes.lineage import Node
@@ -70,6 +74,32 @@ class Carried:
     def steering(self) -> Steering | None:
         """How its backend is told of steers, if it takes them."""
         return None if self.stream is None else self.stream.steering
+
+
+class Before:
+    """What creates wait for before they are carried; once stopped, none waits or goes on."""
+
+    def __init__(self) -> None:
+        self._scopes: set[anyio.CancelScope] = set()
+        self._fault: Fault | None = None
+
+    def stop(self, fault: Fault) -> None:
+        """End it all with `fault`."""
+        self._fault = fault
+        for scope in tuple(self._scopes):
+            scope.cancel()
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """One create waits in here. Raises the fault once stopped."""
+        with anyio.CancelScope() as scope:
+            self._scopes.add(scope)
+            try:
+                yield
+            finally:
+                self._scopes.discard(scope)
+        if self._fault is not None:
+            raise self._fault
 
 
 def note(carried: Carried) -> None:

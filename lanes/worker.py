@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lanes.carried import Carried, Successor, mint, note, unsteerable
+from lanes.carried import Before, Carried, Successor, mint, note, unsteerable
 from lanes.codec import encode
 from lanes.entries import input_items
 from lanes.errors import ClientFault, Fault, UpstreamFault
@@ -66,6 +66,7 @@ class Worker:
         self._headers = headers
         self._clock = clock
         self._carried: set[Carried] = set()
+        self._before = Before()
 
     async def carry(self, create: Create, successor: Successor | None = None) -> Successor | None:
         """Bring one create to its terminal event, or to one `error` event (protocol.md 4).
@@ -77,9 +78,11 @@ class Worker:
         carried, bound = None, successor.bound if successor is not None else []
         follows = None
         try:
-            if successor is None:
-                bound = await self._desk.take(create.parent_id, create.stream_id)
-            carried = self._start(create, bound, await self._parent(create))
+            with self._before.waiting():
+                if successor is None:
+                    bound = await self._desk.take(create.parent_id, create.stream_id)
+                parent = await self._parent(create)
+            carried = self._start(create, bound, parent)
             carried.after = successor.after if successor is not None else None
             await self._run(carried)
             follows = await self._follow(carried)
@@ -109,6 +112,7 @@ class Worker:
 
     def stop(self, fault: UpstreamFault) -> None:
         """End every running response now: `response.failed` if it had begun, else an error."""
+        self._before.stop(fault)
         for carried in tuple(self._carried):
             carried.run.fail(fault)
             carried.scope.cancel()

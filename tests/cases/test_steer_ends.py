@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+from lanes.archive import Shelf
 from lanes.worker import Worker
 from tests.cases.calling import OUTPUT, called_out, calling
 from tests.cases.stand import hung_up
 from tests.cases.steered import began, begin, steered, talking, turns
 from tests.fakes.client import connect
-from tests.fakes.events import item_added, item_done
+from tests.fakes.events import called, completed, created, item_added, item_done
 from tests.steering.books import books
 from tests.wire.stand import talking as serving
 
@@ -198,4 +199,40 @@ async def test_the_end_of_all_returns_them(why: str, grace: float) -> None:
         assert event["steer"]["input"] == "s1"
         assert event["error"]["code"] == "successor_creation_failed"
         assert (await client.closed())[0] == (1012 if why == "drain" else 1000)
+        assert len(wire.fake.exchanges) == 1
+
+
+@pytest.mark.parametrize("slow", ["steers", "parents"])
+@pytest.mark.parametrize("late", [True, False])
+async def test_a_create_that_waits_for_the_store_is_answered_when_time_is_over(
+    slow: str, late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, find = anyio.Event(), Shelf.find
+
+    async def finding(shelf: Shelf, response_id: str) -> Any:
+        await gate.wait()
+        return await find(shelf, response_id)
+
+    if slow == "steers":
+        books(monkeypatch, gate)
+    else:
+        monkeypatch.setattr(Shelf, "find", finding)
+    async with serving(max_age=0.4, age_grace=0) as (wire, client):
+        await client.create("a")
+        exchange = await wire.fake.next()
+        await exchange.send(created(), *called("w"), completed())
+        parent = (await client.ended("a"))["id"]
+        if slow == "steers":
+            await client.steer(parent, "s1")
+        else:
+            parent = parent[:-4] + "beef"
+        await client.create("a", previous_response_id=parent, input=[OUTPUT])
+        [connection] = wire.server.gateway._connections
+        await until(lambda: connection._ending)
+        if late:
+            await anyio.sleep(0.05)
+            gate.set()
+        error = await client.error("a")
+        assert error["error"]["code"] == "websocket_connection_limit_reached"
+        assert (await client.closed())[0] == 1000
         assert len(wire.fake.exchanges) == 1
