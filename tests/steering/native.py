@@ -12,7 +12,7 @@ from hypothesis.stateful import rule
 
 from tests.fakes.events import response
 from tests.steering.backend import Backend, Body, texts_of
-from tests.steering.rules import ACTIONS, Rules
+from tests.steering.rules import ACTIONS, ENDS, Rules
 from tests.steering.stage import Stage
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class NativeRules(Rules):
     @rule(
         actions=st.lists(st.sampled_from(NATIVE_ACTIONS), min_size=1, max_size=6),
         turns=st.sampled_from((3, 5, None)),
-        ends=st.sampled_from((None,) * 30 + ("drain", "leave", "leave")),
+        ends=st.sampled_from(ENDS),
     )
     def play(self, actions: list[Action], turns: int | None, ends: str | None) -> None:
         super().play(actions, turns, ends)

@@ -63,6 +63,9 @@ PLAYS = {
             Act([_FOLLOW, _STEER, ("create", 0, None), _WRITTEN, _WRITTEN], "drain"),
         ],
     ),
+    "no time is left while a create waits for the record of a steer": _once(
+        [None], ["called"], _STEER, _FOLLOW, ends="stop"
+    ),
     # Stopping and going on
     "steered in sealed reasoning": _once([None], ["sealed"], _STEER, text=True),
     "steered in a message": _once([None], ["message"], _STEER, text=True),

@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-import steering.clerk
 from lanes.errors import UpstreamFault
-from lanes.run import Run
-from steering.ledger import Ledger
 from tests.machines import plays
 from tests.steering.plays import PLAYS
 from tests.steering.stage import Stage
 from tests.steering.truth import Told, Truth
+from tests.steering.watch import watched
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lanes.states import State as RunState
-    from lanes.states import Step as RunStep
-    from steering.ledger import Submission
-    from steering.states import State, Step
     from tests.steering.plays import Action, Play
-
-#: The rows of both tables that some play has used.
-visited: set[tuple[State, Step]] = set()
-cut: set[tuple[RunState, RunStep]] = set()
 
 LANES = (None, "a", "b")
 ITEMS = ("message", "message", "message", "reason", "sealed", "call", "custom", "hosted")
+ENDS = (*(None,) * 30, "drain", "stop", "leave", "leave")
 ENDINGS = ("completed", "completed", "incomplete", "incomplete", "failed", "cut off")
 ACTIONS: list[Action] = [
     *product(("create",) * 4, range(2), LANES),
@@ -89,7 +76,7 @@ class Rules(RuleBasedStateMachine):
     @rule(
         actions=st.lists(st.sampled_from(ACTIONS), min_size=1, max_size=6),
         turns=st.sampled_from((3, 5, None)),
-        ends=st.sampled_from((None,) * 30 + ("drain", "leave", "leave")),
+        ends=st.sampled_from(ENDS),
     )
     def play(self, actions: list[Action], turns: int | None, ends: str | None) -> None:
         """Some things happen at once, others a moment later; one rule, so that all can."""
@@ -102,8 +89,10 @@ class Rules(RuleBasedStateMachine):
         self.truth.check()
         if ends == "drain" and not self.truth.drained:
             self.truth.drained = True
-            self.stage.drain()
+            self.stage.drain(3600)
             self.turn(None)
+        elif ends == "stop":
+            self.stop()
         elif ends == "leave":
             self.leave()
 
@@ -199,6 +188,21 @@ class Rules(RuleBasedStateMachine):
         for event in self.stage.turn(turns or 500):
             self.truth.hear(event)
 
+    def stop(self) -> None:
+        """The gateway stops, and no time is left for what runs."""
+        assert self.stage is not None
+        self.truth.drained = True
+        self.stage.drain(0)
+        self.turn(None)
+        assert not self.truth.running
+        assert not any(self.truth.asked.values()), "a create that only the store can answer"
+        while any(not how.done() for _, how in self.stage.store.asked):
+            self.stage.store.answer(0, "ok")
+            self.turn(None)
+        self.truth.settle(left=False)
+        assert self.stage.socket.ended == 1012
+        self.leave()
+
     def leave(self) -> None:
         """The client leaves in the middle of it all."""
         assert self.stage is not None
@@ -268,24 +272,3 @@ def play(
         for told in PLAYS.values():
             replay(told, rules)
         plays.play(rules, max_examples, steps=12, shrink=shrink, chosen=chosen)
-
-
-@contextmanager
-def watched() -> Iterator[None]:
-    """Note the rows of the tables that are used; and the clerk tries again at once."""
-    step, run = Ledger._step, Run._step
-
-    def step_of_ledger(ledger: Ledger, submission: Submission, move: Step) -> None:
-        visited.add((submission.state, move))
-        step(ledger, submission, move)
-
-    def step_of_run(self: Run, move: RunStep) -> None:
-        cut.add((self.state, move))
-        run(self, move)
-
-    with (
-        mock.patch.object(steering.clerk, "_RETRY", 0),
-        mock.patch.object(Ledger, "_step", step_of_ledger),
-        mock.patch.object(Run, "_step", step_of_run),
-    ):
-        yield

@@ -145,11 +145,11 @@ class Stage(logging.Handler):
     def send(self, frame: Event) -> None:
         self._inbox.put_nowait({"type": "websocket.receive", "bytes": json.dumps(frame).encode()})
 
-    def drain(self) -> None:
-        """The gateway stops, with all the time there is for what runs."""
+    def drain(self, timeout: float) -> None:
+        """The gateway stops, with so much time for what runs."""
 
         async def drain() -> None:
-            self.connection.drain(3600.0)
+            self.connection.drain(timeout)
 
         self._tasks.append(self.loop.create_task(drain()))
 

@@ -8,7 +8,7 @@ from lanes.states import TRANSITIONS as RUN
 from lanes.states import State as RunState
 from lanes.states import Step as RunStep
 from steering.states import TRANSITIONS
-from tests.steering import rules
+from tests.steering import rules, watch
 from tests.steering.native import NativeRules
 from tests.steering.plays import PLAYS
 
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.timeout(120)
 
 
 def test_the_rules_hold_and_visit_every_row() -> None:
-    rules.visited.clear()
-    rules.cut.clear()
+    watch.visited.clear()
+    watch.cut.clear()
     rules.play(600, shrink=True)
-    assert rules.visited >= set(TRANSITIONS), set(TRANSITIONS) - rules.visited
+    assert watch.visited >= set(TRANSITIONS), set(TRANSITIONS) - watch.visited
     about = {row for row in RUN if row[0] is RunState.CUTTING or row[1] is RunStep.CUT}
-    assert rules.cut >= about, about - rules.cut
+    assert watch.cut >= about, about - watch.cut
 
 
 def test_the_rules_hold_when_the_backend_steers() -> None:
@@ -33,5 +33,5 @@ def test_the_rules_hold_when_the_backend_steers() -> None:
 @pytest.mark.parametrize("machine", [rules.Rules, NativeRules])
 @pytest.mark.parametrize("name", PLAYS)
 def test_what_went_wrong_once(name: str, machine: type[rules.Rules]) -> None:
-    with rules.watched():
+    with watch.watched():
         rules.replay(PLAYS[name], machine)
