@@ -28,14 +28,15 @@ MOVE_ON = frozenset(
 
 
 _TYPE = re.compile(rb'(?<!\\)"type"\s*:\s*"([a-z_.]+)"')
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _LANE = re.compile(rb'(?<!\\)"stream_id"\s*:\s*"([A-Za-z0-9_.-]+)"')
 
 
 class Head(msgspec.Struct, gc=False):
-    """Where an event goes. What is no string is nothing to us."""
+    """Where an event goes; a lane that is no string is one that nobody has."""
 
-    type: Any = None
-    stream_id: Any = None
+    type: str | None = None
+    stream_id: str | None = None
 
 
 class _Named(msgspec.Struct):
@@ -55,18 +56,19 @@ def head(message: bytes) -> Head:
     """Read an event's type and lane. Raises ValueError if it is no JSON object."""
     try:
         return _head(message)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         event = decode_lenient(message)
         if not isinstance(event, dict):
             raise ValueError("no object") from None
-        return Head(event.get("type"), event.get("stream_id"))
+        lane = event.get("stream_id")
+        return Head(_string(event.get("type")), None if lane is None else _string(lane) or "")
 
 
 def names(message: bytes) -> tuple[str | None, str | None]:
     """The ids of the response that begins and of the one it continues."""
     try:
         named = _beginning(message).response
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None, None
     return _string(named.id), _string(named.previous_response_id)
 
@@ -82,9 +84,30 @@ def edges(first: bytes, last: bytes) -> tuple[str, str]:
 
     Quotes within a string are escaped, so what looks like a key is one.
     """
-    kind = _TYPE.search(first)
-    lanes = _LANE.findall(last) or _LANE.findall(first)
-    return kind[1].decode() if kind else "", lanes[-1].decode() if lanes else ""
+    return _own(_TYPE, first, last), _own(_LANE, first, last)
+
+
+def _own(key: re.Pattern[bytes], first: bytes, last: bytes) -> str:
+    """What the event itself has there, and nothing within it, such as a client's metadata."""
+    for found in key.finditer(first):
+        if _depth(first[: found.start()]) == 1:
+            return found[1].decode()
+    for found in key.finditer(last):
+        if _depth(last[found.end() :]) == -1:
+            return found[1].decode()
+    return ""
+
+
+def _depth(text: bytes) -> int:
+    """How many more objects and lists open in it than close; it begins outside of strings."""
+    bare = _STRING.sub(b"", text)
+    return sum(map(bare.count, (b"{", b"["))) - sum(map(bare.count, (b"}", b"]")))
+
+
+def moves_on(told: dict[str, Any]) -> bool:
+    """Whether an error event is the socket's, which takes no more creates."""
+    code = error(told).get("code")
+    return isinstance(code, str) and code in MOVE_ON
 
 
 def error(told: dict[str, Any]) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from gateway.upstream.socket.heads import (
     BEGINNINGS,
     ENDS,
     FOLLOWED,
-    MOVE_ON,
     STEERS,
     about_steering,
     error,
     event,
+    moves_on,
     names,
 )
 from gateway.upstream.socket.native import Native
@@ -140,7 +140,7 @@ class Lane:
             self.stream.end(another(fault))
         self.stream = None
 
-    def too_large(self, kind: str, fault: UpstreamFault) -> None:
+    def unread(self, kind: str, fault: UpstreamFault) -> None:
         """An event of this kind was passed over."""
         if self.stream is not None:
             self.stream.fail(fault)
@@ -232,7 +232,7 @@ class Lane:
         if self.steering and about_steering(told):
             self._line.steers = False
             self.unsteerable()
-        elif self._begun and self.name is None and error(told).get("code") in MOVE_ON:
+        elif self._begun and self.name is None and moves_on(told):
             self._line.retire()  # it is the socket's, and says nothing of the response
         elif self._lingers or self.stream is None:
             self._free(again=self._lingers)
@@ -256,7 +256,7 @@ class Lane:
             for name, value in (given.items() if isinstance(given, dict) else ())
         }
         fault = refusal(reported(told).status, headers, message)
-        if said.get("code") in MOVE_ON:
+        if moves_on(told):
             self._line.retire()
             return another(fault, Transient)
         return fault

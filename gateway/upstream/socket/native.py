@@ -130,8 +130,9 @@ class Native:
     def told(self, kind: str, steer: dict[str, Any]) -> None:
         """The upstream says what became of a steer."""
         name = steer.get("id")
+        name = name if isinstance(name, str) else None
         if kind == "response.steer.accepted":
-            if self._sent and isinstance(name, str):
+            if self._sent and name is not None:
                 self._accepted[name] = self._answered(self._sent[0]).id
         elif kind == "response.steer.pending":
             self._accepted.clear()  # it waits for a create that we shall not send

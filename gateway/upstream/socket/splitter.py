@@ -13,7 +13,7 @@ _FIN = 0x80
 _CONTINUATION = 0x0
 _DATA = (0x1, 0x2)
 #: Bytes at either end of what is too large that are looked at: they tell whose it is.
-_EDGE = 1024
+EDGE = 1024
 
 
 class TooLarge(ValueError):
@@ -95,8 +95,8 @@ class Splitter:
         """Pass over what is too large; what is left of the read."""
         passed = data[: self._skipping]
         self._skipping -= len(passed)
-        self._first += passed[: _EDGE - len(self._first)]
-        self._last = (self._last + passed[-_EDGE:])[-_EDGE:]
+        self._first += passed[: EDGE - len(self._first)]
+        self._last = (self._last + passed[-EDGE:])[-EDGE:]
         if not self._skipping:
             self._large(self._first, self._last)
         return data[len(passed) :]

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from gateway.upstream.faults import Transient, another, unreachable
 from gateway.upstream.socket.heads import (
-    MOVE_ON,
     NOTABLE,
     STEERS,
     about_steering,
     edges,
-    error,
     event,
     head,
+    moves_on,
 )
 from gateway.upstream.socket.lane import Lane
+from gateway.upstream.socket.splitter import EDGE
 from lanes.faults import reported
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ class Switch:
             try:
                 about = head(message)
             except ValueError:
-                self._wire.drop(unreachable("The backend sent an event that is not JSON."))
-                break
+                self._fail(message[:EDGE], message[-EDGE:], unreadable())
+                continue
             lane = lanes.get(about.stream_id)
             if lane is None:
                 self._stray(about.type, about.stream_id, message)
@@ -106,12 +106,7 @@ class Switch:
 
     def too_large(self, first: bytes, last: bytes) -> None:
         """An event was passed over, of which these are the two ends: its response alone fails."""
-        kind, name = edges(first, last)
-        lane = self._lanes.get(name or None)
-        if lane is None:
-            self._wire.drop(too_large(self._terms.max_event))
-        else:
-            lane.too_large(kind, too_large(self._terms.max_event))
+        self._fail(first, last, too_large(self._terms.max_event))
 
     # -- what the lanes call --
 
@@ -148,6 +143,15 @@ class Switch:
         """Close if nobody wants any of it: that is what stops the upstream."""
         if self._lanes and not any(lane.wanted for lane in self._lanes.values()):
             self._wire.end(ended())
+
+    def _fail(self, first: bytes, last: bytes, fault: UpstreamFault) -> None:
+        """An event cannot be read: its response fails, or all if it does not say whose it is."""
+        kind, name = edges(first, last)
+        lane = self._lanes.get(name or None)
+        if lane is None:
+            self._wire.drop(fault)
+        else:
+            lane.unread(kind, fault)
 
     # -- events that name no lane in use --
 
@@ -186,7 +190,7 @@ class Switch:
             self.steers = False
             for lane in steering:
                 lane.unsteerable()
-        elif error(told).get("code") not in MOVE_ON and (len(waiting) == 1 or len(lanes) == 1):
+        elif not moves_on(told) and (len(waiting) == 1 or len(lanes) == 1):
             (waiting or lanes)[0].note("error", message)
         else:
             self._retired = True
@@ -199,6 +203,11 @@ class Switch:
 def too_large(limit: int) -> UpstreamFault:
     """What happened to a response of which an event has more than `limit` bytes."""
     return unreachable(f"The backend sent an event of more than {limit} bytes.")
+
+
+def unreadable() -> UpstreamFault:
+    """What happened to a response of which an event cannot be read."""
+    return unreachable("The backend sent an event that is not JSON.")
 
 
 def ended() -> UpstreamFault:
