@@ -46,6 +46,10 @@ class AnsweredForNow(Answered, Transient):
     """One that another try may not meet."""
 
 
+class Elsewhere(AnsweredForNow):
+    """The backend takes no more on this socket, and may on another."""
+
+
 def unreachable(
     message: str, *, status: int = 502, kind: type[UpstreamFault] = UpstreamFault
 ) -> UpstreamFault:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gateway.upstream.faults import Elsewhere
 from gateway.upstream.request import checked
 from gateway.upstream.retries import retried
 from gateway.upstream.route import route
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Mapping
 
+    from gateway.upstream.socket.lane import Lane
     from gateway.upstream.socket.stream import SocketStream
 
 #: Headers that are about one request's trace or about bodies: a shared socket has neither.
@@ -65,7 +67,16 @@ class SocketClient:
         await self.links.aclose()
 
     async def _attempt(self, path: str, create: bytes, headers: Mapping[str, str]) -> SocketStream:
-        lane = await self.links.lane(path, headers)
+        """One try; that a socket which has served takes no more is none, and soon known of all."""
+        while True:
+            lane = await self.links.lane(path, headers)
+            try:
+                return await self._ask(lane, create)
+            except Elsewhere:
+                if not lane.proven:
+                    raise
+
+    async def _ask(self, lane: Lane, create: bytes) -> SocketStream:
         stream = lane.begin(create)
         try:
             await stream.head()

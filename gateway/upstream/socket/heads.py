@@ -16,12 +16,15 @@ FOLLOWED = frozenset({"response.completed", "response.incomplete"})
 STEERS = frozenset({f"response.steer.{told}" for told in ("accepted", "pending", "failed")})
 NOTABLE = BEGINNINGS | ENDS | STEERS | {"error"}
 
+#: The socket has as many lanes, or responses, as the upstream takes there.
+TOO_MANY_LANES = "websocket_stream_limit_reached"
+TOO_MANY_WAIT = "too_many_queued_responses"
 #: The socket takes no more creates, and says so on the lane of one: that one goes elsewhere.
 MOVE_ON = frozenset(
     {
         "websocket_connection_limit_reached",
-        "websocket_stream_limit_reached",
-        "too_many_queued_responses",
+        TOO_MANY_LANES,
+        TOO_MANY_WAIT,
         "server_shutting_down",
     }
 )

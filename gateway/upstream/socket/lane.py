@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gateway.upstream.faults import Transient, another, refusal
+from gateway.upstream.faults import another
 from gateway.upstream.socket.heads import (
     BEGINNINGS,
     ENDS,
@@ -18,8 +18,8 @@ from gateway.upstream.socket.heads import (
     names,
 )
 from gateway.upstream.socket.native import Native
+from gateway.upstream.socket.refused import refused
 from gateway.upstream.socket.stream import SocketStream
-from lanes.faults import reported
 
 if TYPE_CHECKING:
     from gateway.upstream.socket.terms import Terms
@@ -31,6 +31,8 @@ class Line(Protocol):
 
     #: Whether the upstream takes steers, as far as is known.
     steers: bool
+    #: Whether the upstream has begun any response there.
+    proven: bool
 
     def send(self, text: bytes) -> None:
         """Send a text frame."""
@@ -43,6 +45,9 @@ class Line(Protocol):
 
     def retire(self) -> None:
         """Take no further responses."""
+
+    def crowded(self, lane: Lane, code: str) -> None:
+        """The upstream takes nothing on this lane, for what it has on others or for good."""
 
     def check(self) -> None:
         """Close if nobody wants any of it."""
@@ -92,6 +97,11 @@ class Lane:
     def steering(self) -> bool:
         """Whether a steer waits for the upstream's answer."""
         return self._native is not None and self._native.unanswered
+
+    @property
+    def proven(self) -> bool:
+        """Whether the upstream has begun any response on this socket."""
+        return self._line.proven
 
     def begin(self, fields: bytes) -> SocketStream:
         """Send the create, `fields` being its JSON without the opening brace."""
@@ -182,6 +192,7 @@ class Lane:
             self._line.give(self.stream, message)
 
     def _on_beginning(self, message: bytes) -> None:
+        self._line.proven = True
         if self._lingers:
             self._succeed(message)
         elif self._native is not None and self._native.id is None:
@@ -241,25 +252,15 @@ class Lane:
             self.stream.end()
             self._free(again=False)  # some say `response.failed` after it
         else:
-            self.refuse(self._refusal(told, message))
-            self._free()
+            moves = moves_on(told)
+            if moves:
+                self._line.crowded(self, error(told)["code"])
+            self.refuse(refused(told, message))
+            self._free(again=not moves)
 
     @property
     def _begun(self) -> bool:
         return self.stream is not None and self.stream.begun
-
-    def _refusal(self, told: dict[str, Any], message: bytes) -> UpstreamFault:
-        said = error(told)
-        given = said.get("headers") or told.get("headers")
-        headers = {
-            str(name).lower(): str(value)
-            for name, value in (given.items() if isinstance(given, dict) else ())
-        }
-        fault = refusal(reported(told).status, headers, message)
-        if moves_on(told):
-            self._line.retire()
-            return another(fault, Transient)
-        return fault
 
     def _left(self) -> None:
         """Nobody listens to the response under way."""

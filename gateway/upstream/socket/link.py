@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from gateway.upstream.socket.handshake import Handshake
     from gateway.upstream.socket.lane import Lane
-    from gateway.upstream.socket.terms import Terms
+    from gateway.upstream.socket.terms import Room, Terms
 
 _MESSAGE = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
 
@@ -34,6 +34,7 @@ class Link(asyncio.Protocol):
         self,
         handshake: Handshake,
         terms: Terms,
+        room: Room,
         on_end: Callable[[Link], None],
         on_lost: Callable[[Link], None],
         *,
@@ -46,7 +47,7 @@ class Link(asyncio.Protocol):
         self._terms = terms
         self._on_end, self._on_lost = on_end, on_lost
         self._transport: asyncio.Transport | None = None
-        self._switch = Switch(self, terms, native=native)
+        self._switch = Switch(self, terms, room, native=native)
         self._splitter = Splitter(terms.max_event, self._special, self._switch.too_large)
         self._pieces: list[bytes] = []
         self._opening: asyncio.Future[None] = self._loop.create_future()

@@ -9,6 +9,7 @@ from gateway.upstream.dial import reach, tls_context
 from gateway.upstream.faults import Transient, unreachable
 from gateway.upstream.socket.handshake import Handshake
 from gateway.upstream.socket.link import Link
+from gateway.upstream.socket.terms import Room
 from lanes.errors import UpstreamFault
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Links:
     ) -> None:
         self._route = route
         self._terms = terms
+        self._room = Room(terms.lanes)
         self._native = native
         self._tls = tls or (tls_context() if route.secure else None)
         # In the order in which they were made; those that ended are gone.
@@ -78,7 +80,7 @@ class Links:
         path, headers = key
         terms = self._terms
         handshake = Handshake(self._route, path, dict(headers), terms.max_event)
-        link = Link(handshake, terms, self._ended, self._lost, native=self._native)
+        link = Link(handshake, terms, self._room, self._ended, self._lost, native=self._native)
         self._links[link] = key
         # Many wait for it, and any of them may leave: so dialling is a task of its own.
         task = asyncio.get_running_loop().create_task(self._dial(link))

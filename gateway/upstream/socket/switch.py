@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from gateway.upstream.faults import Transient, another, unreachable
+from gateway.upstream.faults import Elsewhere, Transient, another, unreachable
 from gateway.upstream.socket.heads import (
     NOTABLE,
     STEERS,
+    TOO_MANY_LANES,
+    TOO_MANY_WAIT,
     about_steering,
     edges,
     event,
@@ -15,12 +17,12 @@ from gateway.upstream.socket.heads import (
     moves_on,
 )
 from gateway.upstream.socket.lane import Lane
+from gateway.upstream.socket.refused import refused
 from gateway.upstream.socket.splitter import EDGE
-from lanes.faults import reported
 
 if TYPE_CHECKING:
     from gateway.upstream.socket.stream import SocketStream
-    from gateway.upstream.socket.terms import Terms
+    from gateway.upstream.socket.terms import Room, Terms
     from lanes.errors import UpstreamFault
 
 
@@ -43,16 +45,21 @@ class Wire(Protocol):
 class Switch:
     """Gives out names and sorts events. `steers` is whether the upstream takes any, as is known."""
 
-    def __init__(self, wire: Wire, terms: Terms, *, native: bool) -> None:
+    def __init__(self, wire: Wire, terms: Terms, room: Room, *, native: bool) -> None:
         self._wire = wire
         self._terms = terms
+        self._room = room
         self._native = native
         named = [f"lane{number}" for number in range(terms.lanes)]
         self._names: list[str | None] = [None] if terms.lanes == 1 else [*named]
         self._lanes: dict[str | None, Lane] = {}
+        # In the order in which they were first used.
+        self._used: dict[str | None, None] = {}
         self._touched: list[SocketStream] = []
         self._retired = False
         self.steers = True
+        #: Whether the upstream has begun any response here.
+        self.proven = False
 
     @property
     def busy(self) -> int:
@@ -62,11 +69,12 @@ class Switch:
     @property
     def free_names(self) -> int:
         """How many more responses it takes."""
-        return 0 if self._retired else len(self._names)
+        return 0 if self._retired else min(len(self._names), self._room.lanes - self.busy)
 
     def take(self) -> Lane:
         """A lane for one response; only while there are names."""
         name = self._names.pop()
+        self._used[name] = None
         lane = self._lanes[name] = Lane(self, name, self._terms, native=self._native)
         return lane
 
@@ -139,6 +147,19 @@ class Switch:
         if not self._lanes:
             self._wire.end(ended())
 
+    def crowded(self, lane: Lane, code: str) -> None:
+        """Take no more than the upstream does, here and on any other socket of its."""
+        taken: list[str | None] = []
+        if code == TOO_MANY_LANES:
+            taken = list(self._used)[: list(self._used).index(lane.name)]
+            self._names = [name for name in self._names if name in taken]
+        elif code == TOO_MANY_WAIT:
+            taken = list(self._lanes)[: list(self._lanes).index(lane.name)]
+        if taken:
+            self._room.lanes = min(self._room.lanes, len(taken))
+        else:
+            self.retire()
+
     def check(self) -> None:
         """Close if nobody wants any of it: that is what stops the upstream."""
         if self._lanes and not any(lane.wanted for lane in self._lanes.values()):
@@ -194,7 +215,8 @@ class Switch:
             (waiting or lanes)[0].note("error", message)
         else:
             self._retired = True
-            fault = another(reported(told), Transient)
+            kind = Elsewhere if moves_on(told) else Transient
+            fault = another(refused(told, message), kind)
             for lane in waiting:
                 lane.refuse(fault)
                 self.free(lane, again=False)

@@ -34,3 +34,10 @@ class Terms:
     steer: float = 5.0
     follow: float = 30.0
     close: float = 1.0
+
+
+@dataclass(slots=True)
+class Room:
+    """How many responses a socket of one backend carries; fewer once it says so."""
+
+    lanes: int

@@ -15,7 +15,7 @@ from gateway.upstream.socket.client import SocketClient
 from gateway.upstream.socket.terms import Terms
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
     from websockets.http11 import Request, Response
 
@@ -88,12 +88,13 @@ class Peer:
 
 
 class Server:
-    """`answer` may refuse an upgrade."""
+    """`answer` may refuse an upgrade; `play`, if there is any, says the frames of each socket."""
 
     def __init__(self) -> None:
         self.port = 0
         self.peers: list[Peer] = []
         self.answer: Callable[[ServerConnection, Request], Response | None] = lambda *_: None
+        self.play: Callable[[Peer], Coroutine[Any, Any, None]] | None = None
         self._new: asyncio.Queue[Peer] = asyncio.Queue()
 
     @property
@@ -109,6 +110,8 @@ class Server:
         peer = Peer(socket)
         self.peers.append(peer)
         self._new.put_nowait(peer)
+        if self.play is not None:
+            await self.play(peer)
         await socket.wait_closed()
 
 
