@@ -52,7 +52,8 @@ _OUTCOMES = frozenset(
     {"service_tier", "tool_usage", "moderation", "access_programs"}
     | {"prompt_cache_diagnostics", "input_transformations"}
 )
-_REASONS = frozenset({"max_output_tokens", "max_messages", "content_filter", "steered"})
+#: Why a backend may stop by itself; `steered` it only is where a steer is on its way.
+_REASONS = frozenset({"max_output_tokens", "max_messages", "content_filter"})
 #: What a request asks for in the form in which a response says it.
 _ASKED = (*DEFAULTS, "prompt", "prompt_cache_retention", "conversation")
 
