@@ -18,8 +18,8 @@ from gateway.connection import Connection
 from gateway.face import Face, error
 from gateway.records import Records
 from gateway.socket import EXTENSION
-from gateway.upstream.directory import Directory
 from gateway.upstream.settings import default_model, upstreams
+from gateway.upstream.several.directory import Directory
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

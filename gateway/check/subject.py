@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gateway.upstream.backend import Backend
 from gateway.upstream.dialect import find
 from gateway.upstream.faults import unreachable
-from gateway.upstream.http import HttpClient
+from gateway.upstream.http.client import HttpClient
 from lanes.carried import mint
 from lanes.codec import decode, encode
 from lanes.entries import input_items
@@ -22,7 +22,7 @@ from lanes.states import State
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gateway.upstream.http import Answer
+    from gateway.upstream.http.client import Answer
     from gateway.upstream.settings import UpstreamSettings
     from lanes.ports import Event, Stream
 

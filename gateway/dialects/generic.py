@@ -7,7 +7,7 @@ messages with id, status and annotations, and nothing that only the reference it
 from __future__ import annotations
 
 from gateway.upstream.dialect import Dialect
-from gateway.upstream.replay import CLOSED_KINDS, CUSTOM_KINDS, OPEN_KINDS, Replay
+from gateway.upstream.history.replay import CLOSED_KINDS, CUSTOM_KINDS, OPEN_KINDS, Replay
 from lanes.profile import Profile
 
 # Reasoning in the clear goes back to those only that are known to take it, and whether a place in

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gateway.upstream.dialect import Dialect
-from gateway.upstream.forms import Reasoning
-from gateway.upstream.replay import OPEN_KINDS, Replay
+from gateway.upstream.history.forms import Reasoning
+from gateway.upstream.history.replay import OPEN_KINDS, Replay
 from lanes.profile import Profile
 
 DIALECT = Dialect(

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.upstream.dialect import Dialect
-from gateway.upstream.forms import Reasoning
-from gateway.upstream.replay import CLOSED_KINDS, Replay
+from gateway.upstream.history.forms import Reasoning
+from gateway.upstream.history.replay import CLOSED_KINDS, Replay
 from lanes.profile import Profile
 
 

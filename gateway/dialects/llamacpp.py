@@ -8,8 +8,8 @@ the assistant's is a prefill to it, which models that think refuse.
 from __future__ import annotations
 
 from gateway.upstream.dialect import Dialect
-from gateway.upstream.forms import Reasoning
-from gateway.upstream.replay import CLOSED_KINDS, Replay
+from gateway.upstream.history.forms import Reasoning
+from gateway.upstream.history.replay import CLOSED_KINDS, Replay
 from lanes.profile import Profile
 
 DIALECT = Dialect(

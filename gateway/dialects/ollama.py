@@ -7,8 +7,8 @@ It refuses input items of other types than these, and has its reasoning in the c
 from __future__ import annotations
 
 from gateway.upstream.dialect import Dialect
-from gateway.upstream.forms import Reasoning
-from gateway.upstream.replay import CLOSED_KINDS, Replay
+from gateway.upstream.history.forms import Reasoning
+from gateway.upstream.history.replay import CLOSED_KINDS, Replay
 from lanes.profile import Profile
 
 DIALECT = Dialect(

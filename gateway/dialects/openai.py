@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.upstream.dialect import Dialect
-from gateway.upstream.replay import Replay
+from gateway.upstream.history.replay import Replay
 from lanes.profile import Profile
 
 # Reasoning in the clear is looked up by its id there, and store=false has never kept it. Sealed

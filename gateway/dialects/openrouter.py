@@ -6,8 +6,8 @@ The assistant's messages must have an id and a status there.
 from __future__ import annotations
 
 from gateway.upstream.dialect import Dialect
-from gateway.upstream.forms import Reasoning
-from gateway.upstream.replay import OPEN_KINDS, Replay
+from gateway.upstream.history.forms import Reasoning
+from gateway.upstream.history.replay import OPEN_KINDS, Replay
 from lanes.profile import Profile
 
 DIALECT = Dialect(

@@ -7,8 +7,8 @@ message where that is called anything but completed.
 from __future__ import annotations
 
 from gateway.upstream.dialect import Dialect
-from gateway.upstream.forms import Reasoning
-from gateway.upstream.replay import CLOSED_KINDS, CUSTOM_KINDS, Replay
+from gateway.upstream.history.forms import Reasoning
+from gateway.upstream.history.replay import CLOSED_KINDS, CUSTOM_KINDS, Replay
 from lanes.profile import Profile
 
 DIALECT = Dialect(

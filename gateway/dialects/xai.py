@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.upstream.dialect import Dialect
-from gateway.upstream.forms import Reasoning
-from gateway.upstream.replay import OPEN_KINDS, Replay
+from gateway.upstream.history.forms import Reasoning
+from gateway.upstream.history.replay import OPEN_KINDS, Replay
 from lanes.profile import Profile
 
 _SEALED = "reasoning.encrypted_content"

@@ -12,7 +12,7 @@ from gateway.upstream import models
 from gateway.upstream.dialect import Dialect
 from gateway.upstream.faults import Answered, unreachable
 from gateway.upstream.followed import Followed
-from gateway.upstream.http import HttpClient
+from gateway.upstream.http.client import HttpClient
 from gateway.upstream.settling import Settling
 from gateway.upstream.socket.client import SocketClient
 from gateway.upstream.socket.terms import Terms
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gateway.upstream.dialect import Converter
+    from gateway.upstream.http.stream import EventStream
     from gateway.upstream.settings import UpstreamSettings
     from gateway.upstream.socket.stream import SocketStream
-    from gateway.upstream.stream import EventStream
     from lanes.ports import Event, Steering
 
 log = logging.getLogger("multilane.upstream")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw
 
-from gateway.upstream.replay import replayed
+from gateway.upstream.history.replay import replayed
 from gateway.upstream.wanted import NOTICES, settings
 from lanes.codec import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gateway.upstream.replay import Replay
+    from gateway.upstream.history.replay import Replay
     from lanes.ports import Event
     from lanes.profile import Profile
 

@@ -14,7 +14,7 @@ from lanes.errors import UpstreamFault
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from gateway.upstream.http import Answer
+    from gateway.upstream.http.client import Answer
 
 #: Seconds for an upstream to list its models.
 TIMEOUT: Final = 3.0

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gateway.upstream.dialect import Dialect
-    from gateway.upstream.http import HttpClient
+    from gateway.upstream.http.client import HttpClient
     from gateway.upstream.settings import UpstreamSettings
 
 log = logging.getLogger("multilane.upstream")

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from gateway import keyfile
 from gateway.settings import Settings, flag, shown
-from gateway.upstream.choice import Claims, Taken
 from gateway.upstream.settings import UpstreamSettings, inherited
+from gateway.upstream.several.choice import Claims, Taken
 from gateway.values import KEY_PLACES
 from gateway.wording import allowed, shape, unknown
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.check.repairs import RULES, repairs
-from gateway.upstream.sse import Splitter
+from gateway.upstream.http.sse import Splitter
 from tests import tapes
 from tests.dialects.mutations import MUTATIONS
 from tests.machines.plausible import spoiled

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gateway.dialects.chat import DIALECT
-from gateway.upstream.sse import Splitter
+from gateway.upstream.http.sse import Splitter
 from lanes.codec import encode
 from tests.dialects.reading import LIMIT
 from tests.machines.drive import REQUEST, Played, start

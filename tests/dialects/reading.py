@@ -10,7 +10,7 @@ from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from gateway.upstream.dialect import find
-from gateway.upstream.sse import Splitter
+from gateway.upstream.http.sse import Splitter
 from tests.judge import validate
 from tests.judge_response import TERMINALS, ResponseJudge
 from tests.machines.drive import REQUEST, Played, feed

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gateway.upstream.dialect import find
-from gateway.upstream.forms import Reasoning
-from gateway.upstream.replay import GO_ON, OPEN_KINDS, replayed
+from gateway.upstream.history.forms import Reasoning
+from gateway.upstream.history.replay import GO_ON, OPEN_KINDS, replayed
 from lanes.codec import encode
 from tests.dialects.reading import profile, read
 from tests.dialects.strict import JUDGES, refuses

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from gateway.upstream.http import HttpClient
+from gateway.upstream.http.client import HttpClient
 from tests.upstream.server import Server, running
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from gateway.upstream.http import HttpClient
-    from gateway.upstream.stream import EventStream
+    from gateway.upstream.http.client import HttpClient
+    from gateway.upstream.http.stream import EventStream
     from lanes.ports import Event
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"

@@ -8,11 +8,11 @@ import anyio
 import pytest
 
 from gateway.upstream.backend import Backend
-from gateway.upstream.choice import Claims, Taken, takes
-from gateway.upstream.directory import Directory
 from gateway.upstream.faults import unreachable
-from gateway.upstream.member import Member
 from gateway.upstream.settings import UpstreamSettings
+from gateway.upstream.several.choice import Claims, Taken, takes
+from gateway.upstream.several.directory import Directory
+from gateway.upstream.several.member import Member
 from lanes.errors import ClientFault, UpstreamFault
 
 

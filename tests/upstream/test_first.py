@@ -11,7 +11,7 @@ from lanes.errors import UpstreamFault
 from tests.upstream.server import END, HEAD, Sink, asked, chunk, event, opened, soon, until
 
 if TYPE_CHECKING:
-    from gateway.upstream.http import HttpClient
+    from gateway.upstream.http.client import HttpClient
     from tests.upstream.server import Server
 
 

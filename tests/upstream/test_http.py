@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from anyio.lowlevel import checkpoint
 
-from gateway.upstream.http import HttpClient
+from gateway.upstream.http.client import HttpClient
 from lanes.errors import UpstreamFault
 from tests.upstream.server import END, HEAD, Sink, answer, asked, chunk, opened, post, soon
 
@@ -111,7 +111,7 @@ async def test_a_refusal_is_read_and_told(server: Server, client: HttpClient) ->
 async def test_refusals_are_read_within_bounds(
     server: Server, client: HttpClient, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.upstream.http._ERROR_SECONDS", 0.1)
+    monkeypatch.setattr("gateway.upstream.http.client._ERROR_SECONDS", 0.1)
     posting, peer = await asked(server, client)
     peer.send(b"HTTP/1.1 400 X\r\ncontent-length: 999999999\r\n\r\n")
     peer.send(b"x" * 100_000 if how == "endless" else b"some words")

@@ -10,7 +10,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from gateway.upstream.faults import unreachable
-from gateway.upstream.http import Answer
+from gateway.upstream.http.client import Answer
 from gateway.upstream.models import AGAIN, FRESH, Listing, read
 from lanes.errors import UpstreamFault
 

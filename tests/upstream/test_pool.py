@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gateway.upstream.http import HttpClient
-from gateway.upstream.wire import Connection, Stale
+from gateway.upstream.http.client import HttpClient
+from gateway.upstream.http.wire import Connection, Stale
 from lanes.errors import UpstreamFault
 from tests.upstream.server import END, HEAD, Sink, chunk, opened, post, soon, until
 
 if TYPE_CHECKING:
-    from gateway.upstream.stream import EventStream
+    from gateway.upstream.http.stream import EventStream
     from tests.upstream.server import Peer, Server
 
 

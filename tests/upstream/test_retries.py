@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from gateway.upstream.faults import Transient
-from gateway.upstream.http import HttpClient
+from gateway.upstream.http.client import HttpClient
 from lanes.errors import UpstreamFault
 from tests.upstream.server import END, HEAD, Sink, answer, asked, chunk, opened, post, soon, until
 

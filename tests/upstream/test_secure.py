@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.upstream.http import HttpClient
+from gateway.upstream.http.client import HttpClient
 from lanes.errors import UpstreamFault
 from tests.upstream.server import (
     END,

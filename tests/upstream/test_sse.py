@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.upstream.sse import Splitter
+from gateway.upstream.http.sse import Splitter
 from lanes.errors import UpstreamFault
 
 if TYPE_CHECKING:

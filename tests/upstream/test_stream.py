@@ -13,7 +13,7 @@ from lanes.errors import UpstreamFault
 from tests.upstream.server import END, HEAD, Sink, asked, chunk, event, opened, post, soon, until
 
 if TYPE_CHECKING:
-    from gateway.upstream.http import HttpClient
+    from gateway.upstream.http.client import HttpClient
     from lanes.ports import Event
     from tests.upstream.server import Server
 
@@ -231,7 +231,7 @@ async def test_release_keeps_the_connection_if_the_body_ends(
 async def test_release_closes_if_the_body_goes_on(
     server: Server, client: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.upstream.reply._DRAIN_SECONDS", 0.05)
+    monkeypatch.setattr("gateway.upstream.http.reply._DRAIN_SECONDS", 0.05)
     stream, peer = await opened(server, client)
     relaying = asyncio.create_task(stream.relay(Sink()))
     await checkpoint()

@@ -10,7 +10,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from gateway.upstream.faults import unreachable
-from gateway.upstream.turns import Turns
+from gateway.upstream.several.turns import Turns
 from lanes.errors import UpstreamFault
 from lanes.profile import Profile
 

@@ -10,7 +10,7 @@ from lanes.codec import decode, encode
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gateway.upstream.replay import Replay
+    from gateway.upstream.history.replay import Replay
 
     Item = dict[str, Any]
 

@@ -10,7 +10,7 @@ from gateway.upstream.faults import unreachable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gateway.upstream.wire import Connection
+    from gateway.upstream.http.wire import Connection
 
 #: How long the end of a body nobody wants any more may take before its connection is closed.
 _DRAIN_SECONDS = 1.0

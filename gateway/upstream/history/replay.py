@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw
 
-from gateway.upstream.forms import FORMS, TOLD, Reasoning, assistants, kind_of, sealed
+from gateway.upstream.history.forms import FORMS, TOLD, Reasoning, assistants, kind_of, sealed
 from lanes.codec import decode
 from lanes.items import PREFIXES
 

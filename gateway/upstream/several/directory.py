@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from gateway.logs import Sparing
-from gateway.upstream import sealed
-from gateway.upstream.choice import Claims, asked_as
 from gateway.upstream.faults import Answered, unreachable
-from gateway.upstream.member import Member
+from gateway.upstream.history import sealed
+from gateway.upstream.several.choice import Claims, asked_as
+from gateway.upstream.several.member import Member
 from lanes.codec import decode_lenient
 from lanes.errors import ClientFault, UpstreamFault
 from lanes.faults import ERROR_CODES, Reported, reported

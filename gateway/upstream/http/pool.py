@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gateway.upstream.dial import reach, tls_context
 from gateway.upstream.faults import unreachable
-from gateway.upstream.wire import Connection
+from gateway.upstream.http.wire import Connection
 
 if TYPE_CHECKING:
     import ssl

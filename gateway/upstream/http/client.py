@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from gateway.upstream import request
 from gateway.upstream.faults import Silent, refusal, unreachable
-from gateway.upstream.pool import Pool
-from gateway.upstream.reply import Reply
+from gateway.upstream.http.pool import Pool
+from gateway.upstream.http.reply import Reply
+from gateway.upstream.http.sse import Splitter
+from gateway.upstream.http.stream import EventStream
+from gateway.upstream.http.wire import Stale
 from gateway.upstream.retries import retried
 from gateway.upstream.route import route
-from gateway.upstream.sse import Splitter
-from gateway.upstream.stream import EventStream
-from gateway.upstream.wire import Stale
 from lanes.errors import UpstreamFault
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.logs import Sparing
 from gateway.upstream.backend import Backend
-from gateway.upstream.choice import asked_as, is_pattern, takes
 from gateway.upstream.faults import Answered
 from gateway.upstream.models import Listing
-from gateway.upstream.turns import Turns
+from gateway.upstream.several.choice import asked_as, is_pattern, takes
+from gateway.upstream.several.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence

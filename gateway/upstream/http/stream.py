@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gateway.upstream.reply import Reply
-    from gateway.upstream.sse import Splitter
+    from gateway.upstream.http.reply import Reply
+    from gateway.upstream.http.sse import Splitter
     from lanes.ports import Event
 
 

@@ -1,0 +1,1 @@
+"""What was said before, in the form that the backend which is asked takes."""
