@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("multilane.run")
 
 _TRANSPORT_KEYS = PRIVATE_KEYS | {"sequence_number", "stream_id", "event_id"}
+#: A backend's events that begin a response and that end one, and those that say nothing.
+BEGINNINGS = frozenset({"response.created", "response.in_progress", "response.queued"})
+TERMINALS = frozenset(
+    f"response.{end}" for end in ("completed", "incomplete", "failed", "cancelled")
+)
+NOISE = frozenset({"response.keep_alive", "response.keepalive", "response.ping"})
 #: Events that mean nothing without the open item they are about.
 ITEM_EVENTS = tuple(
     f"response.{stem}" for stem in (*PREFIXES, "output_text", "content_part", "refusal")

@@ -13,7 +13,7 @@ from lanes.codec import check_depth, decode_lenient, encode
 from lanes.errors import Fault, IllegalTransition, UpstreamFault
 from lanes.faults import reported, response_error, tells_error
 from lanes.output import Output
-from lanes.passing import Numbers, relayed
+from lanes.passing import BEGINNINGS, NOISE, TERMINALS, Numbers, relayed
 from lanes.response import Snapshots, stop_reason, usage
 from lanes.states import LIVE, STREAMING, TRANSITIONS, State, Step
 
@@ -31,11 +31,6 @@ _FLAT = frozenset(
     {"type", "delta", "item_id", "output_index", "content_index", "summary_index"}
     | {"sequence_number", "stream_id", "logprobs", "obfuscation"}
 )
-_TERMINALS = frozenset(
-    f"response.{end}" for end in ("completed", "incomplete", "failed", "cancelled")
-)
-_BEGINNINGS = frozenset({"response.created", "response.in_progress", "response.queued"})
-_NOISE = frozenset({"response.keep_alive", "response.keepalive", "response.ping"})
 
 
 class Run:
@@ -43,8 +38,8 @@ class Run:
 
     `request` is the body of the create, `mint` makes an id from its prefix, `clock` tells the time
     in seconds since the epoch; `profile` holds until `trust` names that of the backend which
-    answers. `fault` holds why a run was refused: it ended before
-    `response.created`, so it is reported by an `error` event and not by `response.failed`.
+    answers. `fault` holds why a run was refused: it ended before `response.created`, so it is
+    reported by an `error` event and not by `response.failed`.
     """
 
     def __init__(
@@ -68,7 +63,8 @@ class Run:
         self.fault: Fault | None = None
         #: Called once `response.created` was sent.
         self.began: Callable[[], None] = _nothing
-        self._cuts, self._emit = False, emit
+        self._emit = emit
+        self._cuts = False  # a steer waits for a boundary of ours
         self._request = request
         self.profile = profile
         self._clock = clock
@@ -221,11 +217,11 @@ class Run:
         self._numbers.check(event)
         if tells_error(name, kind, event):
             self.fail(reported(event))
-        elif kind in _BEGINNINGS:
+        elif kind in BEGINNINGS:
             self._on_beginning(event)
-        elif kind in _TERMINALS:
+        elif kind in TERMINALS:
             self._on_terminal(kind, event)
-        elif kind.startswith("response.") and kind not in _NOISE:
+        elif kind.startswith("response.") and kind not in NOISE:
             self.begin({})
             self._output.receive(kind, event)
             self._cut_if_safe()

@@ -8,13 +8,12 @@ from typing import Any
 import msgspec
 
 from lanes.codec import decode_lenient
+from lanes.passing import BEGINNINGS, TERMINALS
 
-BEGINNINGS = frozenset({"response.created", "response.queued", "response.in_progress"})
-ENDS = frozenset({f"response.{end}" for end in ("completed", "incomplete", "failed", "cancelled")})
 #: Ends that a successor may follow.
 FOLLOWED = frozenset({"response.completed", "response.incomplete"})
 STEERS = frozenset({f"response.steer.{told}" for told in ("accepted", "pending", "failed")})
-NOTABLE = BEGINNINGS | ENDS | STEERS | {"error"}
+NOTABLE = BEGINNINGS | TERMINALS | STEERS | {"error"}
 
 #: The socket has as many lanes, or responses, as the upstream takes there.
 TOO_MANY_LANES = "websocket_stream_limit_reached"

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.upstream.faults import another
 from gateway.upstream.socket.heads import (
-    BEGINNINGS,
-    ENDS,
     FOLLOWED,
     STEERS,
     about_steering,
@@ -20,6 +18,7 @@ from gateway.upstream.socket.heads import (
 from gateway.upstream.socket.native import Native
 from gateway.upstream.socket.refused import refused
 from gateway.upstream.socket.stream import SocketStream
+from lanes.passing import BEGINNINGS, TERMINALS
 
 if TYPE_CHECKING:
     from gateway.upstream.socket.terms import Terms
@@ -125,7 +124,7 @@ class Lane:
         """Take an event of those that change something."""
         if kind in BEGINNINGS:
             self._on_beginning(message)
-        elif kind in ENDS:
+        elif kind in TERMINALS:
             self._on_end(kind, message)
         elif kind in STEERS:
             self._on_steer(kind, event(message).get("steer"))
@@ -154,7 +153,7 @@ class Lane:
         """An event of this kind was passed over."""
         if self.stream is not None:
             self.stream.fail(fault)
-        if kind in ENDS:
+        if kind in TERMINALS:
             self._free(again=False)
 
     def unsteerable(self) -> None:
