@@ -60,6 +60,13 @@ class Steered:
         await self.peer.ended(self.lane, "incomplete", **details)
         await self.running.over()
 
+    async def stops_for(self, *steers: str) -> None:
+        """The upstream takes each of these steers, and then ends it."""
+        for steer in steers:
+            await self.sent(steer)
+            await self.accepted(steer)
+        await self.stopped()
+
     async def follows(self, *steers: str) -> SocketStream | None:
         with anyio.fail_after(5):
             return await self.steering.follow(steers)
@@ -119,9 +126,7 @@ async def test_it_may_have_begun_before_it_is_asked_for(server: Server) -> None:
     """What it said meanwhile is not lost."""
     async with client(server, native=True) as one:
         first = await steered(server, one)
-        await first.sent("a")
-        await first.accepted("a")
-        await first.stopped()
+        await first.stops_for("a")
         await first.peer.created(first.lane, "up2", "up1")
         await first.peer.delta(first.lane, "early")
         other = await opened(server, one, first.peer)
@@ -138,10 +143,7 @@ async def test_one_that_carries_others_is_given_up(server: Server, bound: list[s
     async with client(server, native=True) as one:
         stays = await opened(server, one)
         first = await steered(server, one, stays.peer)
-        for name in ("a", "b"):
-            await first.sent(name)
-            await first.accepted(name)
-        await first.stopped()
+        await first.stops_for("a", "b")
         await first.peer.created(first.lane, "up2", "up1")
         await first.peer.delta(first.lane, "unheard")
         assert await first.follows(*bound) is None
@@ -156,9 +158,7 @@ async def test_one_that_nobody_asks_for_is_given_up(server: Server) -> None:
     async with client(server, native=True) as one:
         stays = await opened(server, one)
         first = await steered(server, one, stays.peer)
-        await first.sent("a")
-        await first.accepted("a")
-        await first.stopped()
+        await first.stops_for("a")
         first.steering.give_up()
         await first.peer.created(first.lane, "up2", "up1")
         await first.peer.delta(first.lane, "unheard")
@@ -173,9 +173,7 @@ async def test_one_that_nobody_asks_for_is_given_up(server: Server) -> None:
 async def test_giving_up_the_only_one_closes_the_socket(server: Server) -> None:
     async with client(server, native=True) as one:
         first = await steered(server, one)
-        await first.sent("a")
-        await first.accepted("a")
-        await first.stopped()
+        await first.stops_for("a")
         assert one.links.busy == [1]
         first.steering.give_up()
         assert await first.peer.gone() == 1000
@@ -184,9 +182,7 @@ async def test_giving_up_the_only_one_closes_the_socket(server: Server) -> None:
 async def test_cancelled_while_it_waits_for_the_successor(server: Server) -> None:
     async with client(server, native=True) as one:
         first = await steered(server, one)
-        await first.sent("a")
-        await first.accepted("a")
-        await first.stopped()
+        await first.stops_for("a")
         following = asyncio.create_task(first.follows("a"))
         await asyncio.sleep(0)
         following.cancel()
@@ -196,9 +192,7 @@ async def test_cancelled_while_it_waits_for_the_successor(server: Server) -> Non
 async def test_a_successor_that_does_not_come(server: Server) -> None:
     async with client(server, native=True, follow=0.05) as one:
         first = await steered(server, one)
-        await first.sent("a")
-        await first.accepted("a")
-        await first.stopped()
+        await first.stops_for("a")
         assert await first.follows("a") is None
         assert await first.peer.gone() == 1000
 
@@ -236,9 +230,7 @@ async def test_steers_and_every_end(server: Server, how: str) -> None:
 async def test_lost_between_the_end_and_the_successor(server: Server) -> None:
     async with client(server, native=True) as one:
         first = await steered(server, one)
-        await first.sent("a")
-        await first.accepted("a")
-        await first.stopped()
+        await first.stops_for("a")
         following = asyncio.create_task(first.follows("a"))
         await asyncio.sleep(0)
         first.peer.socket.transport.abort()
@@ -266,9 +258,7 @@ async def test_a_steer_that_the_upstream_refuses(server: Server) -> None:
 async def test_all_that_were_accepted_fail_after_the_end(server: Server) -> None:
     async with client(server, native=True) as one:
         first = await steered(server, one)
-        await first.sent("a")
-        await first.accepted("a")
-        await first.stopped()
+        await first.stops_for("a")
         following = asyncio.create_task(first.follows("a"))
         await first.failed("a", "successor_creation_failed", id="up-a")
         assert await following is None
@@ -413,9 +403,7 @@ async def test_a_successor_of_something_else_is_none(server: Server) -> None:
     async with client(server, native=True) as one:
         stays = await opened(server, one)
         first = await steered(server, one, stays.peer)
-        await first.sent("a")
-        await first.accepted("a")
-        await first.stopped()
+        await first.stops_for("a")
         await first.peer.created(first.lane, "up2", "other")
         assert await first.follows("a") is None
         await first.peer.ended(first.lane)
@@ -426,9 +414,7 @@ async def test_a_successor_of_something_else_is_none(server: Server) -> None:
 async def test_a_refused_successor(server: Server) -> None:
     async with client(server, native=True) as one:
         first = await steered(server, one)
-        await first.sent("a")
-        await first.accepted("a")
-        await first.stopped()
+        await first.stops_for("a")
         following = asyncio.create_task(first.follows("a"))
         await asyncio.sleep(0)
         await first.peer.error(first.lane, "server_error", 500)
