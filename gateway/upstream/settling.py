@@ -61,10 +61,13 @@ class Settling:
         self._round: _Round | None = None
         found = Recognised(settings.dialect, "")
         if settings.dialect == AUTO:
-            by_host = recognise(Findings(host(settings.url)), every())
-            if by_host is None:
+            unasked = recognise(Findings(host(settings.url)), every())
+            if unasked is None and settings.transport == "websocket":
+                # Only those who speak the reference's own protocol are reached so.
+                unasked = Recognised("openai", "it is reached by WebSocket")
+            if unasked is None:
                 return
-            found = by_host
+            found = unasked
         self._settle(found)
 
     async def ask(self, headers: Mapping[str, str], model: str | None = None) -> Dialect:

@@ -45,7 +45,7 @@ class Behind:
         async with serving(own) as (server, url):
             self.inner.append(server)
             way = {"upstream_transport": "websocket", "steering": self.steering}
-            outer = settings.model_copy(update={"upstream": url, "dialect": "openai", **way})
+            outer = settings.model_copy(update={"upstream": url, "dialect": "auto", **way})
             async with serving(outer) as (_, base_url):
                 yield base_url
 

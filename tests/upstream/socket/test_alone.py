@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,6 +30,18 @@ async def test_what_auto_finds_may_speak_no_websocket() -> None:
     with pytest.raises(UpstreamFault, match="dialect groq do not speak over WebSocket") as caught:
         await backend.open({"model": "m"}, [], {})
     assert caught.value.status == 502
+    await backend.aclose()
+
+
+async def test_whoever_is_reached_by_websocket_speaks_the_references_dialect(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Another Multilane, say: there is nothing to ask by HTTP."""
+    caplog.set_level(logging.INFO, logger="multilane")
+    where = {"name": "a", "url": "http://127.0.0.1:1/v1", "dialect": "auto"}
+    backend = Backend(UpstreamSettings(**where, transport="websocket"))
+    await backend.prepare(None)
+    assert caplog.messages == ["upstream a: dialect openai (it is reached by WebSocket)"]
     await backend.aclose()
 
 
