@@ -35,6 +35,13 @@ def relayed(event: dict[str, Any], response_id: str) -> dict[str, Any]:
     return sent
 
 
+def parted(event: dict[str, Any], response_id: str) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """What such an event says beside its response object, and that object; empty for no object."""
+    extra = relayed(event, response_id)
+    response = extra.pop("response", None)
+    return extra, response if isinstance(response, dict) else {}
+
+
 def renamed(sent: dict[str, Any], response_id: str, roster: Roster) -> dict[str, Any]:
     """The event with our ids in its `response` and its `item`; an item nobody knows has none."""
     response, item = sent.get("response"), sent.get("item")

