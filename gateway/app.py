@@ -13,13 +13,13 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from gateway.auth import Gate, Refused, upstream_headers
-from gateway.connection import Connection
-from gateway.face import Face, error
-from gateway.records import Records
-from gateway.socket import EXTENSION
-from gateway.upstream.settings import default_model, upstreams
-from gateway.upstream.several.directory import Directory
+from gateway.client.auth import Authenticator, UpgradeRefused, upstream_headers
+from gateway.client.connection import ClientConnection
+from gateway.client.socket import EXTENSION
+from gateway.config.upstream_settings import default_model, upstreams
+from gateway.http.routes import HttpRoutes, error
+from gateway.persistence.stores import Stores
+from gateway.upstream.routing.router import Router
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
-    from gateway.auth import Headers
-    from gateway.embedded import Embedded
-    from gateway.settings import Settings
+    from gateway.client.auth import Headers
+    from gateway.config.settings import Settings
+    from gateway.process.embedded_valkey import EmbeddedValkey
 
 log = logging.getLogger("multilane")
 
@@ -45,21 +45,21 @@ class Gateway:
     `engine` is the bundled Valkey, if the records are kept there.
     """
 
-    def __init__(self, settings: Settings, engine: Embedded | None = None) -> None:
+    def __init__(self, settings: Settings, engine: EmbeddedValkey | None = None) -> None:
         self.settings = settings
         self._engine = engine
         self.draining = False
-        self._gate = Gate(settings.api_keys, settings.allow_origin)
-        self._upstreams = Directory(upstreams(settings))
-        self._records = Records(settings)
-        self._connections: set[Connection] = set()
+        self._gate = Authenticator(settings.api_keys, settings.allow_origin)
+        self._upstreams = Router(upstreams(settings))
+        self._records = Stores(settings)
+        self._connections: set[ClientConnection] = set()
         self._numbers = count(1)
         self.app = Starlette(
             routes=[
                 WebSocketRoute("/v1/responses", _Endpoint(self)),
                 WebSocketRoute("/{path:path}", _nowhere),
                 Route("/v1/responses", _upgrade_required, methods=METHODS),
-                *Face(self._gate, self._records, self._models).routes,
+                *HttpRoutes(self._gate, self._records, self._models).routes,
                 Route("/health", self._health),
             ],
             exception_handlers={404: _not_found, 405: _not_found},
@@ -72,14 +72,14 @@ class Gateway:
         try:
             self._check_room()
             admitted = self._gate.admit(headers)
-        except Refused as refused:
+        except UpgradeRefused as refused:
             body = error(refused.code, refused.message, refused.status)
             response = JSONResponse(body, refused.status, refused.headers)
             await websocket.send_denial_response(response)
             return
         await websocket.receive()
         await websocket.accept(admitted.subprotocol)
-        connection = Connection(
+        connection = ClientConnection(
             websocket.scope["extensions"][EXTENSION],
             self._upstreams,
             self._records,
@@ -119,10 +119,12 @@ class Gateway:
     def _check_room(self) -> None:
         retry = {"Retry-After": RETRY_AFTER}
         if self.draining:
-            raise Refused(503, "server_shutting_down", "The gateway is shutting down.", retry)
+            raise UpgradeRefused(
+                503, "server_shutting_down", "The gateway is shutting down.", retry
+            )
         if len(self._connections) >= self.settings.max_connections:
             message = f"The gateway serves {self.settings.max_connections} connections, no more."
-            raise Refused(429, "too_many_connections", message, retry)
+            raise UpgradeRefused(429, "too_many_connections", message, retry)
 
     def _relayed(self, headers: Headers) -> dict[str, str]:
         """What an upstream may see of a client's headers."""

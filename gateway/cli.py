@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-    from gateway.settings import Settings
+    from gateway.config.settings import Settings
 
 #: The environment variable by which a shell asks for completions.
 COMPLETE: Final = "_MULTILANE_COMPLETE"
@@ -21,9 +21,15 @@ COMPLETE: Final = "_MULTILANE_COMPLETE"
 COMMANDS: Final = {
     "serve": ("gateway.cli:serve", "Run the gateway."),
     "demo": ("gateway.cli:demo", "Run the gateway on a real small language model."),
-    "check": ("gateway.check.command:check", "Try what a backend supports, before serving it."),
+    "check": (
+        "gateway.tools.check.command:check",
+        "Try what a backend supports, before serving it.",
+    ),
     "rehearse": ("gateway.cli:rehearse", "Run the rehearsal backend, for trying and testing."),
-    "load": ("gateway.load.command:load", "Measure a gateway under load, and check what it sends."),
+    "load": (
+        "gateway.tools.load.command:load",
+        "Measure a gateway under load, and check what it sends.",
+    ),
     "completion": ("gateway.cli:completion", "Print a shell's completion script."),
 }
 #: What --help of a command with settings says about them.
@@ -86,7 +92,7 @@ def main() -> None:
     cli(prog_name="multilane", complete_var=COMPLETE)
 
 
-class Refusal(click.ClickException):
+class StartRefused(click.ClickException):
     """A start that is refused, as one line and exit code 2."""
 
     exit_code = 2
@@ -96,7 +102,7 @@ def serve() -> click.Command:
     """Make `multilane serve`, with an option for each setting."""
 
     def run(settings: Settings) -> None:
-        from gateway.server import serve
+        from gateway.process.server import serve
 
         serve(settings)
 
@@ -107,7 +113,7 @@ def demo() -> click.Command:
     """Make `multilane demo`: as `serve`, but it brings its own backend."""
 
     def run(settings: Settings) -> None:
-        from gateway.demo import run
+        from gateway.process.demo import run
 
         run(settings)
 
@@ -116,14 +122,14 @@ def demo() -> click.Command:
 
 def _start(run: Callable[[], None]) -> None:
     """Run what listens; a start that fails is one line."""
-    from gateway.children import ChildFailed
-    from gateway.embedded import EngineFailed
-    from gateway.listening import BindFailed
+    from gateway.process.children import ChildFailed
+    from gateway.process.embedded_valkey import EngineFailed
+    from gateway.process.listening import BindFailed
 
     try:
         run()
     except BindFailed as failed:
-        raise Refusal(str(failed)) from None
+        raise StartRefused(str(failed)) from None
     except (ChildFailed, EngineFailed) as failed:
         raise click.ClickException(str(failed)) from None
 
@@ -131,17 +137,17 @@ def _start(run: Callable[[], None]) -> None:
 def _with_settings(
     name: str, run: Callable[[Settings], None], without: tuple[str, ...]
 ) -> click.Command:
-    from gateway.settings import Settings, flag
+    from gateway.config.settings import Settings, flag
 
     def start(config: Path | None, **flags: Any) -> None:
-        from gateway.sources import BadStart, load
+        from gateway.config.loading import BadStart, load
 
         # What was not given is None, or empty where it may be repeated.
         given = {name: value for name, value in flags.items() if value not in (None, ())}
         try:
             settings = load(given, config)
         except BadStart as refused:
-            raise Refusal(str(refused)) from None
+            raise StartRefused(str(refused)) from None
         _start(lambda: run(settings))
 
     params: list[click.Parameter] = [
@@ -160,7 +166,7 @@ def _with_settings(
 
 
 def _option(name: str, option: str) -> click.Option:
-    from gateway.settings import Settings, choices, metavar, shown
+    from gateway.config.settings import Settings, choices, metavar, shown
 
     field = Settings.model_fields[name]
     # Every value is left as text: `load` judges them all alike, wherever they come from.
@@ -198,7 +204,7 @@ def _option(name: str, option: str) -> click.Option:
 )
 def rehearse(host: str, port: int, rate: float) -> None:
     """Run the rehearsal backend: scripted answers, for trying and testing."""
-    from gateway.rehearse.server import serve
+    from gateway.tools.rehearse.server import serve
 
     _start(lambda: serve(host, port, rate))
 

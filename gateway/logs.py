@@ -23,7 +23,7 @@ OWN_FIELDS: Final = frozenset(
 )
 
 
-class Text(logging.Formatter):
+class TextFormatter(logging.Formatter):
     """`2026-01-31 12:00:00,000 INFO multilane: what happened`, a traceback below it."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Text(logging.Formatter):
         return hide(super().format(record))
 
 
-class Json(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """One JSON object a line, with the record's `extra` fields as its own."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -55,7 +55,7 @@ class Json(logging.Formatter):
         return hide(json.dumps(fields, default=str))
 
 
-class Sparing:
+class ThrottledWarnings:
     """Writes at most one warning of a kind in `every` seconds, and counts what it leaves out."""
 
     def __init__(
@@ -89,9 +89,11 @@ def hide(text: str) -> str:
 def configure(level: str, format: str) -> None:
     """Log our own lines at `level` and other people's warnings, all to stderr in `format`."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Json() if format == "json" else Text())
+    handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     root = logging.getLogger()
-    for old in [old for old in root.handlers if isinstance(old.formatter, Text | Json)]:
+    for old in [
+        old for old in root.handlers if isinstance(old.formatter, TextFormatter | JsonFormatter)
+    ]:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(logging.WARNING)

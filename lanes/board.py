@@ -28,7 +28,7 @@ class LaneState(StrEnum):
     RUNNING = "running"
 
 
-class Step(StrEnum):
+class LaneStep(StrEnum):
     """What moves a lane."""
 
     CREATE = "create"
@@ -40,17 +40,17 @@ class Step(StrEnum):
 
 
 #: Every step a lane can take; one that is not here is our mistake.
-TRANSITIONS: Mapping[tuple[LaneState, Step], LaneState] = {
-    (LaneState.IDLE, Step.CREATE): LaneState.READY,
-    (LaneState.READY, Step.CREATE): LaneState.READY,
-    (LaneState.RUNNING, Step.CREATE): LaneState.RUNNING,
-    (LaneState.READY, Step.SLOT): LaneState.RUNNING,
-    (LaneState.RUNNING, Step.NEXT): LaneState.READY,
-    (LaneState.RUNNING, Step.LAST): LaneState.IDLE,
-    (LaneState.RUNNING, Step.SUCCEED): LaneState.RUNNING,
-    (LaneState.IDLE, Step.CLOSE): LaneState.IDLE,
-    (LaneState.READY, Step.CLOSE): LaneState.IDLE,
-    (LaneState.RUNNING, Step.CLOSE): LaneState.RUNNING,
+TRANSITIONS: Mapping[tuple[LaneState, LaneStep], LaneState] = {
+    (LaneState.IDLE, LaneStep.CREATE): LaneState.READY,
+    (LaneState.READY, LaneStep.CREATE): LaneState.READY,
+    (LaneState.RUNNING, LaneStep.CREATE): LaneState.RUNNING,
+    (LaneState.READY, LaneStep.SLOT): LaneState.RUNNING,
+    (LaneState.RUNNING, LaneStep.NEXT): LaneState.READY,
+    (LaneState.RUNNING, LaneStep.LAST): LaneState.IDLE,
+    (LaneState.RUNNING, LaneStep.SUCCEED): LaneState.RUNNING,
+    (LaneState.IDLE, LaneStep.CLOSE): LaneState.IDLE,
+    (LaneState.READY, LaneStep.CLOSE): LaneState.IDLE,
+    (LaneState.RUNNING, LaneStep.CLOSE): LaneState.RUNNING,
 }
 
 
@@ -130,7 +130,7 @@ class Board:
         self._lanes[create.stream_id] = lane
         if lane.state is LaneState.IDLE:
             self._ready.append(lane)
-        self._step(lane, Step.CREATE)
+        self._step(lane, LaneStep.CREATE)
         lane.queue.append((self._arrivals, create))
         self._arrivals += 1
         self._waiting += 1
@@ -143,7 +143,7 @@ class Board:
         Raises IllegalTransition when nothing runs there.
         """
         lane = self._lanes.get(stream_id) or _Lane()
-        self._step(lane, Step.NEXT if lane.queue else Step.LAST)
+        self._step(lane, LaneStep.NEXT if lane.queue else LaneStep.LAST)
         self._active -= 1
         if lane.queue:
             # Ready from now on only, so lanes that have waited longer for a slot come first.
@@ -159,7 +159,7 @@ class Board:
         self._check_open()
         if successor.stream_id != stream_id:
             raise IllegalTransition(f"{successor.stream_id!r} cannot succeed on lane {stream_id!r}")
-        self._step(self._lanes.get(stream_id) or _Lane(), Step.SUCCEED)
+        self._step(self._lanes.get(stream_id) or _Lane(), LaneStep.SUCCEED)
 
     def close(self) -> list[Create]:
         """Start nothing more; return what was waiting, in order of arrival. Idempotent.
@@ -170,14 +170,14 @@ class Board:
             (entry for lane in self._lanes.values() for entry in lane.queue), key=itemgetter(0)
         )
         for lane in self._lanes.values():
-            self._step(lane, Step.CLOSE)
+            self._step(lane, LaneStep.CLOSE)
             lane.queue.clear()
         self._ready.clear()
         self._waiting = self._waiting_bytes = 0
         self._closed = True
         return [create for _, create in dropped]
 
-    def _step(self, lane: _Lane, step: Step) -> None:
+    def _step(self, lane: _Lane, step: LaneStep) -> None:
         try:
             lane.state = TRANSITIONS[lane.state, step]
         except KeyError:
@@ -188,7 +188,7 @@ class Board:
         started = []
         while self._ready and self._active < self._max_active:
             lane = self._ready.popleft()
-            self._step(lane, Step.SLOT)
+            self._step(lane, LaneStep.SLOT)
             _, create = lane.queue.popleft()
             self._active += 1
             self._waiting -= 1

@@ -9,13 +9,13 @@ if TYPE_CHECKING:
 
     from lanes.errors import Fault
     from lanes.events import Stamp
-    from lanes.profile import Profile
+    from lanes.stream.profile import Profile
 
 #: One server-sent event: the `event:` line, if there was one, and the joined data.
 Event = tuple[str | None, bytes]
 
 
-class Steering(Protocol):
+class BackendSteering(Protocol):
     """A backend that takes steers of one response itself, and follows it by itself."""
 
     def steer(
@@ -44,7 +44,7 @@ class Stream(Protocol):
         """That of the backend which answers."""
 
     @property
-    def steering(self) -> Steering | None:
+    def steering(self) -> BackendSteering | None:
         """How the backend itself is told of steers; None where the gateway cuts."""
 
     async def relay(self, sink: Callable[[list[Event]], None]) -> None:

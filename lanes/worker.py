@@ -8,26 +8,26 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lanes.carried import Before, Carried, Successor, mint, note, unsteerable
+from lanes.attempt import Attempt, StartGate, Successor, mint, note, unsteerable
 from lanes.codec import encode
-from lanes.entries import input_items
 from lanes.errors import ClientFault, Fault, UpstreamFault
 from lanes.events import Stamp
 from lanes.frames import Create
-from lanes.lineage import check_outputs
-from lanes.profile import Profile
-from lanes.run import Run
-from lanes.states import STREAMING, State
+from lanes.history.entries import input_items
+from lanes.history.lineage import check_outputs
 from lanes.stores.base import ChainTooLong
+from lanes.stream.profile import Profile
+from lanes.stream.run import Run
+from lanes.stream.run_states import STREAMING, RunState
 from steering.ledger import Target
 from steering.successor import body, prepend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lanes.archive import Shelf
-    from lanes.entries import Entry
-    from lanes.lineage import Lineage, Node
+    from lanes.history.archive import KeyArchive
+    from lanes.history.entries import Entry
+    from lanes.history.lineage import Lineage, Node
     from lanes.ports import Event, Outbox, Stream, Upstream
     from steering.desk import Desk
     from steering.ledger import Submission
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("multilane.worker")
 
 #: A run in one of these is a valid parent; a failed one never is (protocol.md 3).
-_KEPT = frozenset({State.COMPLETED, State.INCOMPLETE, State.STEERED})
+_KEPT = frozenset({RunState.COMPLETED, RunState.INCOMPLETE, RunState.STEERED})
 
 
 class Worker:
@@ -49,7 +49,7 @@ class Worker:
         self,
         upstream: Upstream,
         lineage: Lineage,
-        shelf: Shelf,
+        shelf: KeyArchive,
         outbox: Outbox,
         desk: Desk,
         continues: Callable[[str | None, str], bool],
@@ -65,8 +65,8 @@ class Worker:
         self._continues = continues
         self._headers = headers
         self._clock = clock
-        self._carried: set[Carried] = set()
-        self._before = Before()
+        self._carried: set[Attempt] = set()
+        self._before = StartGate()
 
     async def carry(self, create: Create, successor: Successor | None = None) -> Successor | None:
         """Bring one create to its terminal event, or to one `error` event (protocol.md 4).
@@ -98,7 +98,7 @@ class Worker:
                 self._leave(carried, follows)
         return follows
 
-    def _leave(self, carried: Carried, follows: Successor | None) -> None:
+    def _leave(self, carried: Attempt, follows: Successor | None) -> None:
         carried.run.abandon()
         self._carried.discard(carried)
         if follows is None and carried.steering is not None:
@@ -126,7 +126,7 @@ class Worker:
                 return stored
         return self._lineage.resolve(parent_id)
 
-    def _start(self, create: Create, bound: list[Submission], parent: Node | None) -> Carried:
+    def _start(self, create: Create, bound: list[Submission], parent: Node | None) -> Attempt:
         entries = self._entries(create, bound, parent)
         stamp = Stamp(create.stream_id)
         run = Run(
@@ -137,7 +137,7 @@ class Worker:
             mint=mint,
             clock=self._clock,
         )
-        carried = Carried(create, run, stamp, parent, entries, bound)
+        carried = Attempt(create, run, stamp, parent, entries, bound)
         run.began = partial(self._begin, carried)
         self._carried.add(carried)
         return carried
@@ -157,7 +157,7 @@ class Worker:
             raise ChainTooLong(parent.id, length, self._shelf.max_chain)
         return entries
 
-    def _begin(self, carried: Carried) -> None:
+    def _begin(self, carried: Attempt) -> None:
         """Its `response.created` was sent: from now on it can be steered, and its steers stand."""
         carried.begun = True
         create, run = carried.create, carried.run
@@ -176,7 +176,7 @@ class Worker:
     def _send(self, stamp: Stamp, event: dict[str, Any]) -> None:
         self._outbox.put(stamp, encode(event)[:-1])
 
-    def _cut(self, carried: Carried, submission: Submission) -> None:
+    def _cut(self, carried: Attempt, submission: Submission) -> None:
         """Stop for a steer: the backend finds the boundary if it steers, else the run does."""
         steering = carried.steering
         if carried.run.over or steering is None:
@@ -185,13 +185,13 @@ class Worker:
         carried.run.cut(here=False)
         steering.steer(submission.id, submission.messages, partial(self._stop, carried))
 
-    def _stop(self, carried: Carried) -> None:
+    def _stop(self, carried: Attempt) -> None:
         carried.run.cut()
-        if carried.run.state is State.STEERED and carried.stream is not None:
+        if carried.run.state is RunState.STEERED and carried.stream is not None:
             self._settle(carried)
             carried.stream.close()
 
-    async def _follow(self, carried: Carried) -> Successor | None:
+    async def _follow(self, carried: Attempt) -> Successor | None:
         """The run is over: what its steers make of it."""
         create, run = carried.create, carried.run
         if run.state not in _KEPT:
@@ -200,7 +200,7 @@ class Worker:
             return None
         bound = await self._desk.end(
             run.id,
-            completed=run.state is State.COMPLETED,
+            completed=run.state is RunState.COMPLETED,
             required=run.required_input(),
         )
         if not bound:
@@ -208,7 +208,7 @@ class Worker:
         following = Create(create.stream_id, body(create.body, run.id), follows=True)
         return Successor(following, bound, carried.steering)
 
-    async def _run(self, carried: Carried) -> None:
+    async def _run(self, carried: Attempt) -> None:
         run = carried.run
         if carried.create.generate:
             with carried.scope:
@@ -220,7 +220,7 @@ class Worker:
             run.complete_empty()
         self._settle(carried)
 
-    async def _relay(self, carried: Carried) -> None:
+    async def _relay(self, carried: Attempt) -> None:
         stream = carried.stream = await self._stream(carried)
         run = carried.run
         run.trust(stream.profile)
@@ -244,7 +244,7 @@ class Worker:
             self._outbox.detach(stream)
         run.end()
 
-    async def _stream(self, carried: Carried) -> Stream:
+    async def _stream(self, carried: Attempt) -> Stream:
         """The answer on its way: asked for, unless the backend follows with just these steers."""
         if carried.after is not None:
             steers = [submission.id for submission in carried.bound]
@@ -255,7 +255,7 @@ class Worker:
         items = [*before, *(entry.data for entry in carried.entries)]
         return await self._upstream.open(carried.create.body, items, self._headers)
 
-    def _settle(self, carried: Carried) -> None:
+    def _settle(self, carried: Attempt) -> None:
         """The run is over: keep it as a parent, or forget the parent it failed on. Idempotent."""
         create, run = carried.create, carried.run
         if carried.settled:
@@ -271,7 +271,7 @@ class Worker:
                 self._lineage.evict_failed(create.stream_id, create.parent_id)
             self._refuse(create, carried.bound, run.fault)
 
-    def _break(self, create: Create, bound: list[Submission], carried: Carried | None) -> None:
+    def _break(self, create: Create, bound: list[Submission], carried: Attempt | None) -> None:
         fault = UpstreamFault(
             "The gateway failed on this request.",
             code="server_error",

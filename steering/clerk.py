@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import msgspec
 
-from steering.states import State
-from steering.stores.base import Record, StoreUnavailable
+from steering.states import SubmissionState
+from steering.stores.base import SteerRecord, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ _BACKLOG = 10_000
 class _Verdict:
     target: str
     ids: list[str]
-    state: State
+    state: SubmissionState
     reason: str | None
     successor: str | None
 
@@ -46,12 +46,16 @@ class Clerk:
         self._wake = anyio.Event()
         self._written = anyio.Event()
 
-    def record(self, steer_id: str, key_id: str, target: str, value: Any, now: float) -> Record:
+    def record(
+        self, steer_id: str, key_id: str, target: str, value: Any, now: float
+    ) -> SteerRecord:
         """The record of a submission that is about to be accepted."""
         data = msgspec.json.encode(value)
-        return Record(steer_id, key_id, target, data, self._owner, State.ACCEPTED, now, now)
+        return SteerRecord(
+            steer_id, key_id, target, data, self._owner, SubmissionState.ACCEPTED, now, now
+        )
 
-    async def append(self, record: Record) -> None:
+    async def append(self, record: SteerRecord) -> None:
         """Write a submission down. Raises StoreUnavailable; it may be there all the same."""
         await self._store.append(record)
 
@@ -59,7 +63,7 @@ class Clerk:
         self,
         target: str,
         ids: Sequence[str],
-        state: State,
+        state: SubmissionState,
         reason: str | None,
         successor: str | None,
     ) -> None:

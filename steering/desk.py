@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from steering.errors import Code, SteerFault
+from steering.errors import SteerErrorCode, SteerFault
 from steering.frames import accepted, failed, pending
 from steering.ids import steer_id
-from steering.ledger import Ledger, Phase, Submission
-from steering.states import State
-from steering.stores.base import Record, StoreUnavailable
+from steering.ledger import Ledger, Submission, TargetPhase
+from steering.states import SubmissionState
+from steering.stores.base import SteerRecord, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,9 +62,9 @@ class Desk:
             messages = steer.messages()
             if target is None:
                 message = f"Response '{steer.target}' is not of this connection, or long over."
-                raise SteerFault(Code.NOT_FOUND, message)
+                raise SteerFault(SteerErrorCode.NOT_FOUND, message)
             if self._stopped is not None:
-                raise SteerFault(Code.NOT_ACTIVE, self._stopped)
+                raise SteerFault(SteerErrorCode.NOT_ACTIVE, self._stopped)
             name = steer_id(target.id)
             submission = self._ledger.submit(
                 name, target, steer.frame["input"], messages, steer.size
@@ -87,7 +87,7 @@ class Desk:
         try:
             fault = await self._append(submission)
             await self._answered(target, before=submission)
-            if submission.state is State.ADMITTING:
+            if submission.state is SubmissionState.ADMITTING:
                 self._answer(submission, fault)
         finally:
             self._admitting.pop(submission.id).set()
@@ -101,16 +101,16 @@ class Desk:
         client's own create. What is being written when the response ends is waited for.
         """
         target = self._ledger.find(response_id)
-        if target is None or target.phase is not Phase.ACTIVE:
+        if target is None or target.phase is not TargetPhase.ACTIVE:
             return []
         await self._answered(target)
         if required and (completed or target.waiting):
-            self._ledger.end(target, Phase.WAITING, required)
+            self._ledger.end(target, TargetPhase.WAITING, required)
             self._hold(target)
             return []
-        if any(submission.state is State.ACCEPTED for submission in target.waiting):
+        if any(submission.state is SubmissionState.ACCEPTED for submission in target.waiting):
             return self._bind(target)
-        self._ledger.end(target, Phase.COMPLETED if completed else Phase.CLOSED)
+        self._ledger.end(target, TargetPhase.COMPLETED if completed else TargetPhase.CLOSED)
         return []
 
     def fail_target(self, response_id: str) -> None:
@@ -118,11 +118,11 @@ class Desk:
         target = self._ledger.find(response_id)
         if target is None:
             return
-        self._ledger.end(target, Phase.CLOSED)
+        self._ledger.end(target, TargetPhase.CLOSED)
         message = f"Response '{response_id}' failed, so no successor can continue it."
         for submission in tuple(target.waiting):
-            if submission.state is not State.ADMITTING:
-                self._fail(submission, SteerFault(Code.SUCCESSOR_FAILED, message))
+            if submission.state is not SubmissionState.ADMITTING:
+                self._fail(submission, SteerFault(SteerErrorCode.SUCCESSOR_FAILED, message))
 
     def claim(self, response_id: str | None, lane: str | None) -> None:
         """A client's own create starts: if it continues this response, `take` is to follow."""
@@ -146,26 +146,26 @@ class Desk:
         """The successor's `response.created` was sent."""
         for submission in bound:
             self._ledger.commit(submission)
-        self._write(bound, State.COMMITTED, successor=successor)
+        self._write(bound, SubmissionState.COMMITTED, successor=successor)
 
     def fail(self, bound: Sequence[Submission], why: str) -> None:
         """The successor failed before its `response.created`: the inputs go back. Idempotent."""
         message = f"The successor could not be created: {why}"
         for submission in bound:
-            if submission.state is State.BOUND:
-                self._fail(submission, SteerFault(Code.SUCCESSOR_FAILED, message))
+            if submission.state is SubmissionState.BOUND:
+                self._fail(submission, SteerFault(SteerErrorCode.SUCCESSOR_FAILED, message))
 
     def close(self) -> None:
         """The connection is gone: what has no verdict is dropped."""
         for submission in self._ledger.drop():
-            self._write([submission], State.DROPPED, reason="connection_closed")
+            self._write([submission], SubmissionState.DROPPED, reason="connection_closed")
 
     async def _append(self, submission: Submission) -> SteerFault | None:
         try:
             await self._clerk.append(self._record(submission))
         except StoreUnavailable:
             message = "Steering is not available right now; the response goes on unsteered."
-            return SteerFault(Code.UNAVAILABLE, message)
+            return SteerFault(SteerErrorCode.UNAVAILABLE, message)
         return None
 
     async def _answered(self, target: Target, *, before: Submission | None = None) -> None:
@@ -173,7 +173,7 @@ class Desk:
         for submission in tuple(target.waiting):
             if submission is before:
                 return
-            if submission.state is State.ADMITTING:
+            if submission.state is SubmissionState.ADMITTING:
                 await self._admitting[submission.id].wait()
 
     def _answer(self, submission: Submission, fault: SteerFault | None) -> None:
@@ -186,19 +186,19 @@ class Desk:
             self._fail(submission, refused)
             return
         target.send(accepted(submission))
-        if target.phase is Phase.WAITING:
+        if target.phase is TargetPhase.WAITING:
             self._hold(target)
         else:
             target.cut(submission)
 
     def _waiting(self, response_id: str | None, lane: str | None) -> Target | None:
         target = self._ledger.find(response_id) if response_id is not None else None
-        waits = target is not None and target.phase is Phase.WAITING and target.lane == lane
+        waits = target is not None and target.phase is TargetPhase.WAITING and target.lane == lane
         return target if waits else None
 
     def _bind(self, target: Target) -> list[Submission]:
         bound = self._ledger.bind(target)
-        self._write(bound, State.BOUND)
+        self._write(bound, SubmissionState.BOUND)
         return bound
 
     def _hold(self, target: Target) -> None:
@@ -208,17 +208,17 @@ class Desk:
         held = self._ledger.hold(target)
         for submission in held:
             target.send(pending(submission, target.required))
-        self._write(held, State.PENDING)
+        self._write(held, SubmissionState.PENDING)
 
     def _fail(self, submission: Submission, fault: SteerFault) -> None:
         self._ledger.fail(submission)
         submission.of.send(failed(fault, submission.of.id, submission.input, submission.id))
-        self._write([submission], State.FAILED, reason=str(fault.code))
+        self._write([submission], SubmissionState.FAILED, reason=str(fault.code))
 
     def _write(
         self,
         submissions: Sequence[Submission],
-        state: State,
+        state: SubmissionState,
         *,
         reason: str | None = None,
         successor: str | None = None,
@@ -227,7 +227,7 @@ class Desk:
             ids = [submission.id for submission in submissions]
             self._clerk.settle(submissions[0].of.id, ids, state, reason, successor)
 
-    def _record(self, submission: Submission) -> Record:
+    def _record(self, submission: Submission) -> SteerRecord:
         now = self._clock()
         return self._clerk.record(
             submission.id, self._key_id, submission.of.id, submission.input, now

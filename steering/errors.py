@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Code(StrEnum):
+class SteerErrorCode(StrEnum):
     """The codes of `response.steer.failed`."""
 
     INVALID_INPUT = "invalid_input"
@@ -21,11 +21,11 @@ class Code(StrEnum):
 class SteerFault(Exception):
     """A submission fails with a code and a message; its input goes back to the client."""
 
-    def __init__(self, code: Code, message: str) -> None:
+    def __init__(self, code: SteerErrorCode, message: str) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
 
 
-class IllegalStep(AssertionError):
+class IllegalSubmissionStep(AssertionError):
     """The ledger was asked for a step its table does not have: our fault, never the client's."""

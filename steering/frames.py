@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from steering.errors import Code, SteerFault
+from steering.errors import SteerErrorCode, SteerFault
 
 if TYPE_CHECKING:
     from collections.abc import Set
@@ -84,7 +84,7 @@ def _names(keys: Set[str]) -> str:
 
 
 def _invalid(message: str) -> SteerFault:
-    return SteerFault(Code.INVALID_INPUT, message)
+    return SteerFault(SteerErrorCode.INVALID_INPUT, message)
 
 
 def accepted(submission: Submission) -> dict[str, Any]:

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from steering.errors import Code, IllegalStep, SteerFault
-from steering.states import ENDS, TRANSITIONS, State, Step
+from steering.errors import IllegalSubmissionStep, SteerErrorCode, SteerFault
+from steering.states import ENDS, TRANSITIONS, SubmissionState, SubmissionStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Phase(StrEnum):
+class TargetPhase(StrEnum):
     """Whether a response takes steers."""
 
     ACTIVE = "active"
@@ -51,7 +51,7 @@ class Target:
     cut: Callable[[Submission], None] = field(default=_nothing, repr=False)
     answered: Callable[[], bool] = field(default=_never, repr=False)
     refusal: str | None = None
-    phase: Phase = Phase.ACTIVE
+    phase: TargetPhase = TargetPhase.ACTIVE
     required: list[dict[str, Any]] = field(default_factory=list)
     waiting: list[Submission] = field(default_factory=list)
 
@@ -69,7 +69,7 @@ class Submission:
     input: Any = field(repr=False)
     messages: list[dict[str, Any]] = field(repr=False)
     size: int
-    state: State = State.ADMITTING
+    state: SubmissionState = SubmissionState.ADMITTING
 
 
 class Ledger:
@@ -110,17 +110,17 @@ class Ledger:
     def accept(self, submission: Submission) -> None:
         """Its record is written. Raises SteerFault if that took until after the last chance."""
         _check_open(submission.of)
-        self._step(submission, Step.ACCEPT)
+        self._step(submission, SubmissionStep.ACCEPT)
 
     def hold(self, target: Target) -> list[Submission]:
         """The target waits for the client: what was accepted and not yet held is pending now."""
-        held = [one for one in target.waiting if one.state is State.ACCEPTED]
+        held = [one for one in target.waiting if one.state is SubmissionState.ACCEPTED]
         for submission in held:
-            self._step(submission, Step.HOLD)
+            self._step(submission, SubmissionStep.HOLD)
         return held
 
     def end(
-        self, target: Target, phase: Phase, required: list[dict[str, Any]] | None = None
+        self, target: Target, phase: TargetPhase, required: list[dict[str, Any]] | None = None
     ) -> None:
         """The target's terminal event was sent; `required` are the outputs the client owes it."""
         target.phase = phase
@@ -130,44 +130,50 @@ class Ledger:
 
     def bind(self, target: Target) -> list[Submission]:
         """A request for its successor is made: all that wait go into it, and none comes after."""
-        self.end(target, Phase.CLOSED)
-        bound = [one for one in target.waiting if one.state in (State.ACCEPTED, State.PENDING)]
+        self.end(target, TargetPhase.CLOSED)
+        bound = [
+            one
+            for one in target.waiting
+            if one.state in (SubmissionState.ACCEPTED, SubmissionState.PENDING)
+        ]
         for submission in bound:
-            self._step(submission, Step.BIND)
+            self._step(submission, SubmissionStep.BIND)
         return bound
 
     def commit(self, submission: Submission) -> None:
         """The successor's `response.created` was sent."""
-        self._step(submission, Step.COMMIT)
+        self._step(submission, SubmissionStep.COMMIT)
 
     def fail(self, submission: Submission) -> None:
         """It cannot be committed; its input goes back."""
-        self._step(submission, Step.FAIL)
+        self._step(submission, SubmissionStep.FAIL)
 
     def drop(self) -> list[Submission]:
         """The connection ends: nobody hears a verdict any more. Returns what had none."""
         dropped = [one for target in self._targets.values() for one in target.waiting]
         for submission in dropped:
-            self._step(submission, Step.DROP)
+            self._step(submission, SubmissionStep.DROP)
         return dropped
 
     def _check(self, target: Target, size: int) -> None:
         if target.refusal is not None:
-            raise SteerFault(Code.NOT_SUPPORTED, target.refusal)
+            raise SteerFault(SteerErrorCode.NOT_SUPPORTED, target.refusal)
         _check_open(target)
         taken = sum(one.size for one in target.waiting)
         if len(target.waiting) >= self._max_waiting or taken + size > self._max_bytes:
             raise SteerFault(
-                Code.TOO_MANY,
+                SteerErrorCode.TOO_MANY,
                 f"At most {self._max_waiting} submissions and {self._max_bytes} bytes may wait "
                 "for one response.",
             )
 
-    def _step(self, submission: Submission, step: Step) -> None:
+    def _step(self, submission: Submission, step: SubmissionStep) -> None:
         try:
             submission.state = TRANSITIONS[submission.state, step]
         except KeyError:
-            raise IllegalStep(f"a submission cannot {step} while {submission.state}") from None
+            raise IllegalSubmissionStep(
+                f"a submission cannot {step} while {submission.state}"
+            ) from None
         if submission.state in ENDS:
             submission.of.waiting.remove(submission)
 
@@ -177,14 +183,14 @@ class Ledger:
             if len(self._targets) <= self._max_targets:
                 return
             target = self._targets[response_id]
-            if target.phase is not Phase.ACTIVE and not target.waiting:
+            if target.phase is not TargetPhase.ACTIVE and not target.waiting:
                 del self._targets[response_id]
 
 
 def _check_open(target: Target) -> None:
-    if target.phase is Phase.COMPLETED:
+    if target.phase is TargetPhase.COMPLETED:
         message = f"Response '{target.id}' has completed; create a response that continues it."
-        raise SteerFault(Code.COMPLETED, message)
-    if target.phase is Phase.CLOSED:
+        raise SteerFault(SteerErrorCode.COMPLETED, message)
+    if target.phase is TargetPhase.CLOSED:
         message = f"Response '{target.id}' takes no more input; steer the one that follows it."
-        raise SteerFault(Code.NOT_ACTIVE, message)
+        raise SteerFault(SteerErrorCode.NOT_ACTIVE, message)

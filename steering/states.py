@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class State(StrEnum):
+class SubmissionState(StrEnum):
     """Where a submission is. The last three are ends."""
 
     ADMITTING = "admitting"  # its record is being written
@@ -21,7 +21,7 @@ class State(StrEnum):
     DROPPED = "dropped"
 
 
-class Step(StrEnum):
+class SubmissionStep(StrEnum):
     """What moves a submission."""
 
     ACCEPT = "accept"
@@ -32,18 +32,18 @@ class Step(StrEnum):
     DROP = "drop"
 
 
-TRANSITIONS: Mapping[tuple[State, Step], State] = {
-    (State.ADMITTING, Step.ACCEPT): State.ACCEPTED,
-    (State.ADMITTING, Step.FAIL): State.FAILED,
-    (State.ADMITTING, Step.DROP): State.DROPPED,
-    (State.ACCEPTED, Step.HOLD): State.PENDING,
-    (State.ACCEPTED, Step.BIND): State.BOUND,
-    (State.ACCEPTED, Step.FAIL): State.FAILED,
-    (State.ACCEPTED, Step.DROP): State.DROPPED,
-    (State.PENDING, Step.BIND): State.BOUND,
-    (State.PENDING, Step.DROP): State.DROPPED,
-    (State.BOUND, Step.COMMIT): State.COMMITTED,
-    (State.BOUND, Step.FAIL): State.FAILED,
-    (State.BOUND, Step.DROP): State.DROPPED,
+TRANSITIONS: Mapping[tuple[SubmissionState, SubmissionStep], SubmissionState] = {
+    (SubmissionState.ADMITTING, SubmissionStep.ACCEPT): SubmissionState.ACCEPTED,
+    (SubmissionState.ADMITTING, SubmissionStep.FAIL): SubmissionState.FAILED,
+    (SubmissionState.ADMITTING, SubmissionStep.DROP): SubmissionState.DROPPED,
+    (SubmissionState.ACCEPTED, SubmissionStep.HOLD): SubmissionState.PENDING,
+    (SubmissionState.ACCEPTED, SubmissionStep.BIND): SubmissionState.BOUND,
+    (SubmissionState.ACCEPTED, SubmissionStep.FAIL): SubmissionState.FAILED,
+    (SubmissionState.ACCEPTED, SubmissionStep.DROP): SubmissionState.DROPPED,
+    (SubmissionState.PENDING, SubmissionStep.BIND): SubmissionState.BOUND,
+    (SubmissionState.PENDING, SubmissionStep.DROP): SubmissionState.DROPPED,
+    (SubmissionState.BOUND, SubmissionStep.COMMIT): SubmissionState.COMMITTED,
+    (SubmissionState.BOUND, SubmissionStep.FAIL): SubmissionState.FAILED,
+    (SubmissionState.BOUND, SubmissionStep.DROP): SubmissionState.DROPPED,
 }
-ENDS = frozenset({State.COMMITTED, State.FAILED, State.DROPPED})
+ENDS = frozenset({SubmissionState.COMMITTED, SubmissionState.FAILED, SubmissionState.DROPPED})

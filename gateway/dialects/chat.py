@@ -5,7 +5,7 @@ from __future__ import annotations
 from gateway.upstream.chat.request import shape
 from gateway.upstream.chat.stream import converter
 from gateway.upstream.dialect import Dialect
-from lanes.profile import Profile
+from lanes.stream.profile import Profile
 
 DIALECT = Dialect(
     "chat",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gateway.upstream.dialect import Dialect
 from gateway.upstream.history.replay import CLOSED_KINDS, CUSTOM_KINDS, OPEN_KINDS, Replay
-from lanes.profile import Profile
+from lanes.stream.profile import Profile
 
 # Reasoning in the clear goes back to those only that are known to take it, and whether a place in
 # the output can be trusted is not known either. `completed`, though it was cut: some would go on

@@ -7,7 +7,7 @@ from typing import Any
 from gateway.upstream.dialect import Dialect
 from gateway.upstream.history.forms import Reasoning
 from gateway.upstream.history.replay import OPEN_KINDS, Replay
-from lanes.profile import Profile
+from lanes.stream.profile import Profile
 
 
 def shape(request: dict[str, Any]) -> dict[str, Any]:

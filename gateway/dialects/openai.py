@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.upstream.dialect import Dialect
 from gateway.upstream.history.replay import Replay
-from lanes.profile import Profile
+from lanes.stream.profile import Profile
 
 # Reasoning in the clear is looked up by its id there, and store=false has never kept it. Sealed
 # reasoning goes back whole, and never without what followed it.

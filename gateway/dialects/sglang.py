@@ -10,7 +10,7 @@ from typing import Any
 from gateway.upstream.dialect import Dialect
 from gateway.upstream.history.forms import Reasoning
 from gateway.upstream.history.replay import CLOSED_KINDS, CUSTOM_KINDS, Replay
-from lanes.profile import Profile
+from lanes.stream.profile import Profile
 
 _LOGPROBS = "message.output_text.logprobs"
 

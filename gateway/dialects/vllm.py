@@ -9,7 +9,7 @@ from __future__ import annotations
 from gateway.upstream.dialect import Dialect
 from gateway.upstream.history.forms import Reasoning
 from gateway.upstream.history.replay import CLOSED_KINDS, CUSTOM_KINDS, Replay
-from lanes.profile import Profile
+from lanes.stream.profile import Profile
 
 DIALECT = Dialect(
     "vllm",

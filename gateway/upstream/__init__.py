@@ -1,0 +1,1 @@
+"""Backends: which one answers, how it speaks, and how it is reached."""

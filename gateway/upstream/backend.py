@@ -7,28 +7,28 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from gateway.logs import Sparing
-from gateway.upstream import models
+from gateway.config.setting_types import check_transport
+from gateway.logs import ThrottledWarnings
+from gateway.upstream import model_list
+from gateway.upstream.detection.detector import DialectDetector
 from gateway.upstream.dialect import Dialect
-from gateway.upstream.faults import Answered, unreachable
-from gateway.upstream.followed import Followed
-from gateway.upstream.http.client import HttpClient
-from gateway.upstream.settling import Settling
-from gateway.upstream.socket.client import SocketClient
-from gateway.upstream.socket.terms import Terms
-from gateway.values import check_transport
+from gateway.upstream.transport.faults import BackendAnswered, unreachable
+from gateway.upstream.transport.http.client import HttpClient
+from gateway.upstream.transport.websocket.client import SocketClient
+from gateway.upstream.transport.websocket.limits import SocketLimits
+from gateway.upstream.wrapped_steering import WrappedSteering
 from lanes.errors import UpstreamFault
 from lanes.ports import Stream
-from lanes.profile import Profile
+from lanes.stream.profile import Profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from gateway.config.upstream_settings import UpstreamSettings
     from gateway.upstream.dialect import Converter
-    from gateway.upstream.http.stream import EventStream
-    from gateway.upstream.settings import UpstreamSettings
-    from gateway.upstream.socket.stream import SocketStream
-    from lanes.ports import Event, Steering
+    from gateway.upstream.transport.http.stream import EventStream
+    from gateway.upstream.transport.websocket.stream import SocketStream
+    from lanes.ports import BackendSteering, Event
 
 log = logging.getLogger("multilane.upstream")
 
@@ -51,9 +51,9 @@ class Backend:
             max_event_bytes=settings.max_event_bytes,
             retries=settings.retries,
         )
-        self._settling = Settling(settings, self._client)
+        self._settling = DialectDetector(settings, self._client)
         self._socket: SocketClient | None = None
-        self._notices = Sparing(log)
+        self._notices = ThrottledWarnings(log)
 
     @property
     def _dialect(self) -> Dialect:
@@ -93,12 +93,12 @@ class Backend:
         try:
             await self._settle({}, model)
         except UpstreamFault as fault:
-            if fault.status != 503 or isinstance(fault, Answered):  # else that is us, ending
+            if fault.status != 503 or isinstance(fault, BackendAnswered):  # else that is us, ending
                 log.info("upstream %s: its dialect is asked for again later", self.name)
 
     async def open(
         self, body: Mapping[str, Any], items: Sequence[bytes], headers: Mapping[str, str]
-    ) -> Asked:
+    ) -> TrackedStream:
         """Send one request and wait for the head of its answer. Raises UpstreamFault."""
         await self._settle(headers, body.get("model"))
         request = self._dialect.request(body, items)
@@ -117,14 +117,14 @@ class Backend:
         converter = None if made is None else made(body)
         steering = None
         if stream.steering is not None:
-            steering = Followed(stream.steering, partial(self._watched, body))
+            steering = WrappedSteering(stream.steering, partial(self._watched, body))
         return _Watched(stream, self._profile, self._notice_cut, converter, steering)
 
     async def models(self, headers: Mapping[str, str]) -> dict[str, int]:
         """Ask which models it has (see `models.read`). Raises UpstreamFault."""
         wanted = {**self._headers(headers), "accept": "application/json"}
-        return models.read(
-            await self._client.fetch("GET", "/models", wanted, timeout=models.TIMEOUT)
+        return model_list.read(
+            await self._client.fetch("GET", "/models", wanted, timeout=model_list.TIMEOUT)
         )
 
     async def aclose(self) -> None:
@@ -153,7 +153,7 @@ class Backend:
 
     def _socket_client(self) -> SocketClient:
         settings = self._settings
-        terms = Terms(
+        terms = SocketLimits(
             connect=settings.connect_timeout,
             first_byte=settings.first_byte_timeout,
             idle=settings.idle_timeout,
@@ -166,7 +166,7 @@ class Backend:
     def _notice(self, fault: UpstreamFault) -> None:
         """Tell the operator what is theirs to mend. Never the backend's words: they quote input."""
         prefix, hint = self._settings.prefix, self._settings.hint(fault.status)
-        if not isinstance(fault, Answered):
+        if not isinstance(fault, BackendAnswered):
             if fault.status != 503:  # that is us, shutting down
                 self._notices.warning("unreached", f"{prefix}{fault.message} ({self._asked})")
         elif hint is not None or fault.status >= 500:
@@ -179,14 +179,14 @@ class Backend:
             self._notices.warning("cut", line)
 
 
-class Opened(Stream, Protocol):
+class PeekableStream(Stream, Protocol):
     """A stream that can be looked into before it is relayed."""
 
     async def first(self) -> list[Event]:
         """Wait for its first events (see EventStream)."""
 
 
-class Asked(Opened, Protocol):
+class TrackedStream(PeekableStream, Protocol):
     """A stream that tells when the backend is rid of its request."""
 
     def afterwards(self, then: Callable[[], None]) -> None:
@@ -202,7 +202,7 @@ class _Watched:
         profile: Profile,
         notice: Callable[[UpstreamFault], None],
         converter: Converter | None,
-        steering: Steering | None,
+        steering: BackendSteering | None,
     ) -> None:
         self.profile = profile
         self.steering = steering

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Raw
 
 from gateway.upstream.history.replay import replayed
-from gateway.upstream.wanted import NOTICES, settings
+from gateway.upstream.request_settings import NOTICES, settings
 from lanes.codec import encode
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from gateway.upstream.history.replay import Replay
     from lanes.ports import Event
-    from lanes.profile import Profile
+    from lanes.stream.profile import Profile
 
 
 class Converter(Protocol):

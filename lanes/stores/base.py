@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from lanes.errors import ClientFault, Fault
-from lanes.lineage import Node
+from lanes.history.lineage import Node
 
 if TYPE_CHECKING:
-    from lanes.entries import Entry
+    from lanes.history.entries import Entry
 
 #: How long a response is kept after it was made, in seconds: 30 days.
 STORE_TTL: Final = 30 * 24 * 3600
@@ -62,7 +62,7 @@ class StoredResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ChainLink:
     """What one response of a chain adds to it."""
 
     id: str
@@ -74,7 +74,7 @@ class Link:
 class StoredChain:
     """A response and all it builds on, oldest first; never empty."""
 
-    links: tuple[Link, ...]
+    links: tuple[ChainLink, ...]
 
     def head(self, lane: str | None = None) -> Node:
         """The response as a parent, linked to all it builds on. O(items)."""

@@ -7,8 +7,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lanes.lineage import ENTRY_BYTES, NODE_BYTES
-from lanes.stores.base import STORE_TTL, ChainTooLong, Link, StoredChain
+from lanes.history.lineage import ENTRY_BYTES, NODE_BYTES
+from lanes.stores.base import STORE_TTL, ChainLink, ChainTooLong, StoredChain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ _Key = tuple[str, str]
 class _Kept:
     """One response. `holders`: one for its id, one for each kept child."""
 
-    link: Link
+    link: ChainLink
     #: None for a root, and for one whose chain is not here (`length` 0).
     parent: _Kept | None = field(repr=False)
     #: Items up to here, in all. 0: not usable as a parent.
@@ -77,7 +77,7 @@ class MemoryResponseStore:
             length = 0 if parent is None else parent.length + length
         entries = response.input_items + response.output_items
         kept = _Kept(
-            Link(response.id, response.input_items, response.output_items),
+            ChainLink(response.id, response.input_items, response.output_items),
             parent,
             length,
             NODE_BYTES + sum(ENTRY_BYTES + len(entry.data) for entry in entries),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from anyio.to_thread import run_sync
 
-from lanes.entries import Entry
+from lanes.history.entries import Entry
 from lanes.stores.base import StoreUnavailable
 
 if TYPE_CHECKING:

@@ -20,24 +20,24 @@ from redis.exceptions import NoScriptError
 
 from lanes.stores.base import (
     STORE_TTL,
+    ChainLink,
     ChainTooLong,
-    Link,
     StoredChain,
     StoreUnavailable,
     plausible,
 )
+from lanes.stores.chain_places import ChainPlace
 from lanes.stores.packing import pack_response, unpack_body, unpack_chain
-from lanes.stores.places import Place
 from lanes.stores.scripts import APPEND, DROP, ENTER, FORGET, OPEN, Script
+from steering.redis.guard import DEADLINE, RedisGuard
 from steering.stores import base as steering
-from steering.stores.guard import DEADLINE, Guard
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from lanes.stores.base import StoredResponse
-    from lanes.stores.places import Step
-    from steering.stores.guard import Client
+    from lanes.stores.chain_places import BranchStep
+    from steering.redis.guard import Client
 
 #: How long, in seconds, a deleted id cannot come back by a save that was on its way.
 _GONE_TTL: Final = 3600
@@ -64,11 +64,11 @@ class RedisResponseStore:
         timeout: float = DEADLINE,
     ) -> None:
         self._client: Any = client
-        self._guard = Guard(client, deadline=timeout)
+        self._guard = RedisGuard(client, deadline=timeout)
         self._prefix = prefix
         self._store_ttl = store_ttl
         # Least recently used first. Never asked whether a response is there.
-        self._places: OrderedDict[tuple[str, str], Place] = OrderedDict()
+        self._places: OrderedDict[tuple[str, str], ChainPlace] = OrderedDict()
 
     async def save(self, response: StoredResponse) -> None:
         """See ResponseStore."""
@@ -82,7 +82,7 @@ class RedisResponseStore:
         if not ids:
             return None
         items = await unpack_chain(packed)
-        return StoredChain(tuple(Link(id, *own) for id, own in zip(ids, items, strict=True)))
+        return StoredChain(tuple(ChainLink(id, *own) for id, own in zip(ids, items, strict=True)))
 
     async def get(self, key_id: str, response_id: str) -> bytes | None:
         """See ResponseStore."""
@@ -135,17 +135,17 @@ class RedisResponseStore:
         key = self._response(key_id, response_id)
         at = await self._run(FORGET, key, token, _GONE_TTL)
         if at:  # else it has no items
-            place = Place.unpack(at)
+            place = ChainPlace.unpack(at)
             await self._run(DROP, self._branch(key_id, place.branch), response_id, place.position)
         return at is not None
 
-    async def _put(self, response: StoredResponse, packed: bytes) -> Place | None:
+    async def _put(self, response: StoredResponse, packed: bytes) -> ChainPlace | None:
         """Write the items; None if the parent is not there."""
         key_id, parent_id, ttl = response.key_id, response.parent_id, self._store_ttl
         own = self._branch(key_id, response.id)
         if parent_id is None:
             await self._run(OPEN, own, response.id, packed, ttl)
-            return Place(response.length, (), response.id, 0)
+            return ChainPlace(response.length, (), response.id, 0)
         parent = self._places.get((key_id, parent_id)) or await self._look_up(key_id, parent_id)
         if parent is None:
             return None
@@ -155,14 +155,14 @@ class RedisResponseStore:
         if outcome == b"gone":
             return None
         length = parent.length + response.length
-        place = Place(length, parent.forks, parent.branch, parent.position + 1)
+        place = ChainPlace(length, parent.forks, parent.branch, parent.position + 1)
         if outcome == b"fork":
             await self._run(OPEN, own, response.id, packed, ttl)
-            place = Place(length, parent.steps, response.id, 0)
+            place = ChainPlace(length, parent.steps, response.id, 0)
         await self._refresh(key_id, parent.forks)
         return place
 
-    async def _refresh(self, key_id: str, forks: Sequence[Step]) -> None:
+    async def _refresh(self, key_id: str, forks: Sequence[BranchStep]) -> None:
         """Keep what the branch builds on for as long as the branch."""
         if not forks:
             return
@@ -171,12 +171,12 @@ class RedisResponseStore:
             pipeline.expire(self._branch(key_id, branch), self._store_ttl)
         await pipeline.execute()
 
-    async def _look_up(self, key_id: str, response_id: str) -> Place | None:
+    async def _look_up(self, key_id: str, response_id: str) -> ChainPlace | None:
         if not plausible(response_id):
             return None
         key = self._response(key_id, response_id)
         at, gone = await self._client.hmget(key, "at", "gone")
-        return Place.unpack(at) if at and gone is None else None
+        return ChainPlace.unpack(at) if at and gone is None else None
 
     async def _run(self, script: Script, key: str, *args: str | bytes | int) -> Any:
         try:
@@ -185,7 +185,7 @@ class RedisResponseStore:
             # New server, failover or SCRIPT FLUSH. It did not run, so it is safe to send it whole.
             return await self._client.eval(script.text, 1, key, *args)
 
-    def _remember(self, key: tuple[str, str], place: Place) -> None:
+    def _remember(self, key: tuple[str, str], place: ChainPlace) -> None:
         self._places[key] = place
         self._places.move_to_end(key)
         if len(self._places) > _PLACES:

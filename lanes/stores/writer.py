@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from lanes.lineage import ENTRY_BYTES, NODE_BYTES
+from lanes.history.lineage import ENTRY_BYTES, NODE_BYTES
 from lanes.stores.base import StoreUnavailable
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from steering.ids import steer_id
-from steering.states import TRANSITIONS, State
+from steering.states import TRANSITIONS, SubmissionState
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -15,10 +15,10 @@ __all__ = [
     "OWNER_GONE",
     "SOURCES",
     "TTL",
-    "Record",
+    "OwnerWatch",
+    "SteerRecord",
     "SteerStore",
     "StoreUnavailable",
-    "Watch",
     "steer_id",
 ]
 
@@ -33,7 +33,7 @@ class StoreUnavailable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class SteerRecord:
     """One submission as it is written down.
 
     `key_id` names the API key whose it is, `target` the response it steers, `input` its input as
@@ -47,19 +47,21 @@ class Record:
     target: str
     input: bytes
     owner: str
-    state: State
+    state: SubmissionState
     created_at: float
     updated_at: float
     reason: str | None = None
     successor: str | None = None
 
 
-def _sources() -> Mapping[State, frozenset[State]]:
+def _sources() -> Mapping[SubmissionState, frozenset[SubmissionState]]:
     """For each state those it can be reached from, by any number of steps."""
-    before: dict[State, set[State]] = {state: set() for state in State}
+    before: dict[SubmissionState, set[SubmissionState]] = {
+        state: set() for state in SubmissionState
+    }
     for (source, _), state in TRANSITIONS.items():
         before[state].add(source)
-    for _ in State:
+    for _ in SubmissionState:
         for found in before.values():
             found.update(*(before[source] for source in found))
     return {state: frozenset(found) for state, found in before.items()}
@@ -70,7 +72,7 @@ def _sources() -> Mapping[State, frozenset[State]]:
 SOURCES: Final = _sources()
 
 
-class Watch(Protocol):
+class OwnerWatch(Protocol):
     """Knows which owners are no more."""
 
     async def gone(self, owners: Collection[str]) -> set[str]:
@@ -83,7 +85,7 @@ class SteerStore(Protocol):
     Every call ends within two seconds, and then nothing but StoreUnavailable is raised.
     """
 
-    async def append(self, record: Record) -> None:
+    async def append(self, record: SteerRecord) -> None:
         """Write a submission down; it is safe when this returns. Raises StoreUnavailable.
 
         One that is there already moves on to the record's state, as settle would have it.
@@ -93,7 +95,7 @@ class SteerStore(Protocol):
         self,
         target: str,
         ids: Sequence[str],
-        state: State,
+        state: SubmissionState,
         *,
         reason: str | None = None,
         successor: str | None = None,
@@ -105,13 +107,13 @@ class SteerStore(Protocol):
         may still be done, so late that its verdict is here first.
         """
 
-    async def of_response(self, key_id: str, response_id: str) -> list[Record]:
+    async def of_response(self, key_id: str, response_id: str) -> list[SteerRecord]:
         """The submissions of a response by `created_at`; none if it is another key's.
 
         Those of an owner that is gone are `dropped`. Raises StoreUnavailable.
         """
 
-    async def get(self, key_id: str, steer_id: str) -> Record | None:
+    async def get(self, key_id: str, steer_id: str) -> SteerRecord | None:
         """One submission; None if there is none or it is another key's. Else like of_response."""
 
     async def aclose(self) -> None:

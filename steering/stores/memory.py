@@ -7,21 +7,21 @@ from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from steering.states import ENDS, State
-from steering.stores.base import OWNER_GONE, SOURCES, TTL, Record
+from steering.states import ENDS, SubmissionState
+from steering.stores.base import OWNER_GONE, SOURCES, TTL, SteerRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from steering.stores.base import Watch
+    from steering.stores.base import OwnerWatch
 
-_End = tuple[State, str | None, str | None, float]
+_End = tuple[SubmissionState, str | None, str | None, float]
 
 #: Bytes of input kept; over it the responses go first that were written to longest ago.
 LIMIT_BYTES = 64 << 20
 
 
-class Nobody:
+class NobodyGone:
     """Knows of nobody that they are gone: all owners are this very process."""
 
     async def gone(self, owners: Collection[str]) -> set[str]:  # noqa: ARG002
@@ -29,30 +29,30 @@ class Nobody:
         return set()
 
 
-class MemorySteers:
+class MemorySteerStore:
     """A SteerStore in dicts. Nothing of it survives the process."""
 
     def __init__(
         self,
-        watch: Watch | None = None,
+        watch: OwnerWatch | None = None,
         *,
         ttl: float = TTL,
         limit_bytes: int = LIMIT_BYTES,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._watch = watch or Nobody()
+        self._watch = watch or NobodyGone()
         self._ttl = ttl
         self._limit = limit_bytes
         self._clock = clock
         self._bytes = 0
         # Response id -> when it was last written to and its records; the longest ago comes first.
         self._written: OrderedDict[str, float] = OrderedDict()
-        self._records: dict[str, dict[str, Record]] = {}
+        self._records: dict[str, dict[str, SteerRecord]] = {}
         self._targets: dict[str, str] = {}
         # Response id -> the ends of submissions that are not there yet.
         self._early: dict[str, dict[str, _End]] = {}
 
-    async def append(self, record: Record) -> None:
+    async def append(self, record: SteerRecord) -> None:
         """Write a submission down, or move it on."""
         if record.id in self._targets:
             at = record.updated_at
@@ -73,7 +73,7 @@ class MemorySteers:
         self,
         target: str,
         ids: Sequence[str],
-        state: State,
+        state: SubmissionState,
         *,
         reason: str | None = None,
         successor: str | None = None,
@@ -89,14 +89,14 @@ class MemorySteers:
                 early.setdefault(steer_id, (state, reason, successor, now))
                 self._touch(target)
 
-    async def of_response(self, key_id: str, response_id: str) -> list[Record]:
+    async def of_response(self, key_id: str, response_id: str) -> list[SteerRecord]:
         """The submissions of a response by `created_at`."""
         self._tidy()
         await self._drop(response_id, list(self._records.get(response_id, {})))
         found = self._records.get(response_id, {}).values()
         return sorted((r for r in found if r.key_id == key_id), key=lambda r: r.created_at)
 
-    async def get(self, key_id: str, steer_id: str) -> Record | None:
+    async def get(self, key_id: str, steer_id: str) -> SteerRecord | None:
         """One submission."""
         self._tidy()
         if (target := self._targets.get(steer_id)) is None:
@@ -109,7 +109,12 @@ class MemorySteers:
         """Nothing to let go of."""
 
     def _move(
-        self, steer_id: str, state: State, reason: str | None, successor: str | None, at: float
+        self,
+        steer_id: str,
+        state: SubmissionState,
+        reason: str | None,
+        successor: str | None,
+        at: float,
     ) -> None:
         target = self._targets[steer_id]
         record = self._records[target][steer_id]
@@ -130,7 +135,7 @@ class MemorySteers:
         if left:
             gone = await self._watch.gone({record.owner for record in left})
             lost = [record.id for record in left if record.owner in gone]
-            await self.settle(target, lost, State.DROPPED, reason=OWNER_GONE)
+            await self.settle(target, lost, SubmissionState.DROPPED, reason=OWNER_GONE)
 
     def _touch(self, target: str) -> None:
         self._written[target] = self._clock()

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from steering.ids import response_tag, steer_tag
-from steering.states import ENDS, State
-from steering.stores.base import OWNER_GONE, SOURCES, TTL, Record
-from steering.stores.guard import Guard
-from steering.stores.script import Script
+from steering.redis.guard import RedisGuard
+from steering.redis.scripts import Script
+from steering.states import ENDS, SubmissionState
+from steering.stores.base import OWNER_GONE, SOURCES, TTL, SteerRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from steering.stores.guard import Client
-    from steering.stores.lease import Lease
+    from steering.redis.guard import Client
+    from steering.redis.lease import Lease
 
 #: KEYS: the list, the record. ARGV: TTL in ms, id, target, what never changes, the states that it
 #: may come from, then the fields that change and their values. A record that is only a verdict so
@@ -56,7 +56,7 @@ _SOURCES: Final = {
 }
 
 
-class RedisSteers:
+class RedisSteerStore:
     """A SteerStore. Its writes are scripts, each of them one round trip and one atomic step."""
 
     def __init__(
@@ -73,11 +73,11 @@ class RedisSteers:
         self._ttl = b"%d" % max(1, int(ttl * 1000))
         self._prefix = prefix
         self._clock = clock
-        self._guard = Guard(client)
+        self._guard = RedisGuard(client)
         self._append = Script(client, _APPEND)
         self._settle = Script(client, _SETTLE)
 
-    async def append(self, record: Record) -> None:
+    async def append(self, record: SteerRecord) -> None:
         """Write a submission down, or move it on. One round trip."""
         tag = response_tag(record.target)
         if tag is None or steer_tag(record.id) != tag:
@@ -95,7 +95,7 @@ class RedisSteers:
         self,
         target: str,
         ids: Sequence[str],
-        state: State,
+        state: SubmissionState,
         *,
         reason: str | None = None,
         successor: str | None = None,
@@ -112,12 +112,12 @@ class RedisSteers:
         ]
         await self._guard.run(lambda: self._settle(keys, args))
 
-    async def of_response(self, key_id: str, response_id: str) -> list[Record]:
+    async def of_response(self, key_id: str, response_id: str) -> list[SteerRecord]:
         """The submissions of a response by `created_at`. Two round trips."""
         if (tag := response_tag(response_id)) is None:
             return []
 
-        async def ask() -> list[Record]:
+        async def ask() -> list[SteerRecord]:
             ids: list[Any] = await self._client.lrange(self._list(tag, response_id), 0, -1)
             return await self._read(tag, [name.decode() for name in ids])
 
@@ -127,7 +127,7 @@ class RedisSteers:
         mine = (r for r in records if r.key_id == key_id and r.target == response_id)
         return sorted(mine, key=lambda r: r.created_at)
 
-    async def get(self, key_id: str, steer_id: str) -> Record | None:
+    async def get(self, key_id: str, steer_id: str) -> SteerRecord | None:
         """One submission. One round trip."""
         if (tag := steer_tag(steer_id)) is None:
             return None
@@ -139,7 +139,7 @@ class RedisSteers:
     async def aclose(self) -> None:
         """Nothing to let go of: the client is its maker's."""
 
-    async def _read(self, tag: str, ids: Sequence[str]) -> list[Record]:
+    async def _read(self, tag: str, ids: Sequence[str]) -> list[SteerRecord]:
         if not ids:
             return []
         pipeline = self._client.pipeline(transaction=False)
@@ -147,13 +147,13 @@ class RedisSteers:
             pipeline.hgetall(self._record(tag, steer_id))
         return [_told(fields) for fields in await pipeline.execute() if b"fixed" in fields]
 
-    async def _drop(self, target: str, records: Sequence[Record]) -> bool:
+    async def _drop(self, target: str, records: Sequence[SteerRecord]) -> bool:
         """Drop what owners left behind that are gone; whether there was any."""
         owners = {record.owner for record in records if record.state not in ENDS}
         gone = await self._lease.gone(owners) if owners else set()
         ids = [r.id for r in records if r.state not in ENDS and r.owner in gone]
         if ids:
-            await self.settle(target, ids, State.DROPPED, reason=OWNER_GONE)
+            await self.settle(target, ids, SubmissionState.DROPPED, reason=OWNER_GONE)
         return bool(ids)
 
     def _list(self, tag: str, response_id: str) -> str:
@@ -164,7 +164,7 @@ class RedisSteers:
 
 
 def _changes(
-    state: State, at: float, reason: str | None, successor: str | None
+    state: SubmissionState, at: float, reason: str | None, successor: str | None
 ) -> list[str | bytes]:
     """The fields that change, each before its value."""
     changes: list[str | bytes] = [b"state", state.value, b"at", repr(at)]
@@ -175,22 +175,22 @@ def _changes(
     return changes
 
 
-def _fixed(record: Record) -> bytes:
+def _fixed(record: SteerRecord) -> bytes:
     """What never changes of a record, in one value: a line of JSON, then the input."""
     head = (record.id, record.key_id, record.target, record.owner, record.created_at)
     return msgspec.json.encode(head) + b"\n" + record.input
 
 
-def _told(fields: dict[bytes, bytes]) -> Record:
+def _told(fields: dict[bytes, bytes]) -> SteerRecord:
     head, _, value = fields[b"fixed"].partition(b"\n")
     steer_id, key_id, target, owner, created_at = msgspec.json.decode(head)
-    return Record(
+    return SteerRecord(
         id=steer_id,
         key_id=key_id,
         target=target,
         input=value,
         owner=owner,
-        state=State(fields[b"state"].decode()),
+        state=SubmissionState(fields[b"state"].decode()),
         created_at=float(created_at),
         updated_at=float(fields[b"at"]),
         reason=fields[b"reason"].decode() if b"reason" in fields else None,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from gateway.settings import Settings
-from tests.cases.stand import answer, not_found, stand
-from tests.fakes.client import connect
-from tests.fakes.gateway import running
-from tests.fakes.upstream import upstream
+from gateway.config.settings import Settings
+from tests.support.client import connect
+from tests.support.gateway import running
+from tests.support.gateway_stand import answer, not_found, stand
+from tests.support.upstream import upstream
 
 
 async def test_b65_the_socket_has_a_door_of_its_own() -> None:

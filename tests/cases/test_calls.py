@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cases.stand import stand, user
-from tests.fakes.events import (
+from tests.support.events import (
     call,
     call_reply,
     completed,
@@ -17,6 +16,7 @@ from tests.fakes.events import (
     item_done,
     reply,
 )
+from tests.support.gateway_stand import stand, user
 
 CALLS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "function": (call("w"), {"type": "function_call_output", "call_id": "c1", "output": "x"}),

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from tests.cases.stand import Stand, stand, user
 from tests.dialects.chat_judge import refuses
 from tests.dialects.chatting import DONE, Chunk, body, call, chunk, counted, text
+from tests.support.gateway_stand import Stand, stand, user
 from tests.tapes import tape
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.fakes.exchange import Exchange
+    from tests.support.exchange import Exchange
 
 F = {"type": "function", "name": "f", "parameters": {"type": "object"}}
 SHELL = {"type": "custom", "name": "sh"}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from tests.cases.several import several
-from tests.cases.stand import answer, said
 from tests.cases.test_upstreams import TWO
-from tests.fakes.events import (
+from tests.support.events import (
     closed,
     completed,
     created,
@@ -16,6 +14,8 @@ from tests.fakes.events import (
     opened,
     reply,
 )
+from tests.support.gateway_stand import answer, said
+from tests.support.several_upstreams import several
 
 
 async def test_a_continuation_goes_from_one_to_another_with_the_whole_history() -> None:

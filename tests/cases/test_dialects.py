@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cases.stand import stand, user
-from tests.cases.steered import Running, steered
-from tests.dialects.reading import dialect_of, received
 from tests.dialects.strict import refuses
 from tests.dialects.test_tapes import ENDS, reads
+from tests.support.dialect_reading import dialect_of, received
+from tests.support.gateway_stand import stand, user
+from tests.support.steered import Running, steered
 
 if TYPE_CHECKING:
-    from tests.fakes.client import Event
+    from tests.support.client import Event
 
 PARENTS = [name for name in ENDS if ENDS[name][0] in ("completed", "incomplete")]
 

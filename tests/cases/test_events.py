@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cases.stand import answer, stand
-from tests.fakes.events import (
+from tests.support.events import (
     closed,
     completed,
     created,
@@ -19,6 +18,7 @@ from tests.fakes.events import (
     opened,
     reply,
 )
+from tests.support.gateway_stand import answer, stand
 
 
 async def test_b02_numbers_are_the_gateways_own() -> None:

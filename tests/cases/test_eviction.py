@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.cases.stand import answer, said, stand
-from tests.fakes.events import created, data, delta, event, failed, opened, reply
+from tests.support.events import created, data, delta, event, failed, opened, reply
+from tests.support.gateway_stand import answer, said, stand
 
 MIDSTREAM = {"failed": [failed()], "error": [data({"error": {"message": "x"}})], "eof": []}
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cases.several import several
-from tests.cases.stand import answer, hung_up, said
-from tests.fakes.events import created, data, event, failed, in_progress, reply
-from tests.fakes.exchange import Exchange
+from tests.support.events import created, data, event, failed, in_progress, reply
+from tests.support.exchange import Exchange
+from tests.support.gateway_stand import answer, hung_up, said
+from tests.support.several_upstreams import several
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from tests.cases.several import Several
+    from tests.support.several_upstreams import Several
 
 AWAY = "http://127.0.0.1:9/v1"
 #: `first` takes m and is stepped in for by two others, each with a name of its own for it.

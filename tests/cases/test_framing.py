@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cases.stand import answer, stand
-from tests.fakes.events import completed, created, data, delta, message, opened, reply
+from tests.support.events import completed, created, data, delta, message, opened, reply
+from tests.support.gateway_stand import answer, stand
 
 if TYPE_CHECKING:
-    from tests.cases.stand import Stand
+    from tests.support.gateway_stand import Stand
 
 TEXT = "渐🙂é"
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cases.stand import answer, hung_up, stand
-from tests.fakes.events import (
+from tests.support.events import (
     completed,
     created,
     data,
@@ -20,10 +19,11 @@ from tests.fakes.events import (
     opened,
     reply,
 )
+from tests.support.gateway_stand import answer, hung_up, stand
 
 if TYPE_CHECKING:
-    from tests.cases.stand import Stand
-    from tests.fakes.client import Event
+    from tests.support.client import Event
+    from tests.support.gateway_stand import Stand
 
 TERMINALS = ("response.completed", "response.incomplete", "response.failed", "error")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cases.stand import answer, said, stand
-from tests.fakes.events import completed, created, delta, message, opened, reply
+from tests.support.events import completed, created, delta, message, opened, reply
+from tests.support.gateway_stand import answer, said, stand
 
 
 async def test_b31_the_envelope_stays_here() -> None:

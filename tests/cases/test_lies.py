@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cases.stand import answer, stand
-from tests.fakes.events import completed, created, delta, message, opened
 from tests.lies.ends import seen
 from tests.lies.events import INDICES, ORDER, TYPES
 from tests.lies.garbage import ANSWERS, ERRORS, GARBAGE, WIRE
 from tests.lies.values import ENDS, UNKNOWN, USAGES, VALUES
+from tests.support.events import completed, created, delta, message, opened
+from tests.support.gateway_stand import answer, stand
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.cases.stand import Stand
+    from tests.support.gateway_stand import Stand
 
 TERMINALS = ("response.completed", "response.incomplete", "response.failed", "error")
 BODIES = {

@@ -7,9 +7,8 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.cases.stand import answer, hung_up, stand
-from tests.fakes.client import connect
-from tests.fakes.events import (
+from tests.support.client import connect
+from tests.support.events import (
     completed,
     created,
     data,
@@ -21,6 +20,7 @@ from tests.fakes.events import (
     opened,
     response,
 )
+from tests.support.gateway_stand import answer, hung_up, stand
 
 
 async def test_b14_the_end_of_the_body_is_no_terminal() -> None:

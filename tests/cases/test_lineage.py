@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cases.stand import answer, not_found, said, stand, user
-from tests.fakes.client import connect
-from tests.fakes.events import (
+from tests.support.client import connect
+from tests.support.events import (
     completed,
     created,
     delta,
@@ -15,6 +14,7 @@ from tests.fakes.events import (
     opened,
     reply,
 )
+from tests.support.gateway_stand import answer, not_found, said, stand, user
 
 
 async def test_b59_input_as_string_list_empty_or_absent() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.cases.several import listing, several
-from tests.cases.stand import answer
-from tests.fakes.events import reply
+from tests.support.events import reply
+from tests.support.gateway_stand import answer
+from tests.support.several_upstreams import listing, several
 
 
 async def test_who_names_no_models_takes_what_it_lists() -> None:

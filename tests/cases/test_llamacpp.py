@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cases.stand import Stand, stand, user
+from tests.support.gateway_stand import Stand, stand, user
 from tests.tapes import events, names, tape
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.fakes.exchange import Exchange
+    from tests.support.exchange import Exchange
 
 
 @asynccontextmanager

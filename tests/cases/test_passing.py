@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cases.stand import answer, stand
+from tests.support.gateway_stand import answer, stand
 
 VALUES = '0 1 -1 1.0 0.1 1e-9 9223372036854775808 18446744073709551616 true false null "" [] {}'
 DEEP = {"a": [{"b": [None, 0, False, "", [], {}, {"c": [[["\u00e9\u6e10\U0001f642"]]]}]}], "": 1}

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from tests.cases.several import several
-from tests.fakes.client import connect
-from tests.fakes.events import reply
+from tests.support.client import connect
+from tests.support.events import reply
+from tests.support.several_upstreams import several
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pytest
 
-    from tests.fakes.exchange import Exchange
+    from tests.support.exchange import Exchange
 
 
 def owned(owner: str) -> Callable[[Exchange], Any]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.cases.stand import said, stand, user
-from tests.fakes.events import call, call_reply, completed, created, item_done, message, reply
+from tests.support.events import call, call_reply, completed, created, item_done, message, reply
+from tests.support.gateway_stand import said, stand, user
 
 
 def refer(item_id: object, **extra: Any) -> dict[str, Any]:

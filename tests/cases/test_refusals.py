@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.cases.stand import answer, stand
-from tests.fakes.events import reply
+from tests.support.events import reply
+from tests.support.gateway_stand import answer, stand
 
 LIMITS = {"retry-after": "7", "x-ratelimit-remaining-requests": "0", "x-request-id": "q1"}
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cases.stand import said, stand
-from tests.fakes.events import (
+from tests.support.events import (
     call,
     completed,
     created,
@@ -18,6 +17,7 @@ from tests.fakes.events import (
     message,
     reply,
 )
+from tests.support.gateway_stand import said, stand
 
 
 @pytest.mark.parametrize("output", [[], None, "absent"])

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from lanes.run import Run
+from lanes.stream.run import Run
 from lanes.worker import Worker
-from tests.cases.stand import answer, said, stand, user
-from tests.fakes.client import connect
-from tests.fakes.events import completed, created, delta, incomplete, opened, reply
+from tests.support.client import connect
+from tests.support.events import completed, created, delta, incomplete, opened, reply
+from tests.support.gateway_stand import answer, said, stand, user
 
 if TYPE_CHECKING:
     import logging
 
-    from tests.fakes.client import Client
-    from tests.fakes.exchange import Exchange
+    from tests.support.client import Client
+    from tests.support.exchange import Exchange
 
 
 def _echo(exchange: Exchange) -> list[bytes]:

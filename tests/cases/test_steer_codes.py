@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.cases.calling import called_out, calling
-from tests.cases.stand import answer
-from tests.cases.steered import Running, steered, talking, turns, untouched
-from tests.fakes.client import connect
-from tests.fakes.events import call_reply, closed, completed, delta, failed, incomplete, message
+from tests.support.calling import called_out, calling
+from tests.support.client import connect
+from tests.support.events import call_reply, closed, completed, delta, failed, incomplete, message
+from tests.support.gateway_stand import answer
+from tests.support.steered import Running, steered, talking, turns, untouched
 
 
 async def test_b03_an_unknown_target_has_number_zero_each_time() -> None:

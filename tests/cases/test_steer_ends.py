@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from lanes.archive import Shelf
+from lanes.history.archive import KeyArchive
 from lanes.worker import Worker
-from tests.cases.calling import OUTPUT, called_out, calling
-from tests.cases.stand import hung_up
-from tests.cases.steered import began, begin, steered, talking, turns
-from tests.fakes.client import connect
-from tests.fakes.events import called, completed, created, item_added, item_done
 from tests.steering.books import books
-from tests.wire.stand import talking as serving
+from tests.support.calling import OUTPUT, called_out, calling
+from tests.support.client import connect
+from tests.support.events import called, completed, created, item_added, item_done
+from tests.support.gateway_stand import hung_up
+from tests.support.steered import began, begin, steered, talking, turns
+from tests.support.wire_stand import talking as serving
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -207,16 +207,16 @@ async def test_the_end_of_all_returns_them(why: str, grace: float) -> None:
 async def test_a_create_that_waits_for_the_store_is_answered_when_time_is_over(
     slow: str, late: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate, find = anyio.Event(), Shelf.find
+    gate, find = anyio.Event(), KeyArchive.find
 
-    async def finding(shelf: Shelf, response_id: str) -> Any:
+    async def finding(shelf: KeyArchive, response_id: str) -> Any:
         await gate.wait()
         return await find(shelf, response_id)
 
     if slow == "steers":
         books(monkeypatch, gate)
     else:
-        monkeypatch.setattr(Shelf, "find", finding)
+        monkeypatch.setattr(KeyArchive, "find", finding)
     async with serving(max_age=0.4, age_grace=0) as (wire, client):
         await client.create("a")
         exchange = await wire.fake.next()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cases.stand import hung_up
-from tests.cases.steered import begin, steered, turns
-from tests.fakes.events import data, item_done
 from tests.machines.test_run_tools import TOOLS, opened, working
+from tests.support.events import data, item_done
+from tests.support.gateway_stand import hung_up
+from tests.support.steered import begin, steered, turns
 
 
 @pytest.mark.parametrize("boundary", ["text", "item"])

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.cases.stand import user
-from tests.cases.steered import steered, talking, untouched
+from tests.support.gateway_stand import user
+from tests.support.steered import steered, talking, untouched
 
 IMAGE = {"type": "input_image", "image_url": "data:,"}
 BAD_INPUTS: dict[str, Any] = {

@@ -7,11 +7,11 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.cases.calling import OUTPUT, STUB, called_out, calling
-from tests.cases.stand import user
-from tests.cases.steered import SETTINGS, began, begin, steered, turns
-from tests.fakes.events import called, completed
 from tests.steering.books import books
+from tests.support.calling import OUTPUT, STUB, called_out, calling
+from tests.support.events import called, completed
+from tests.support.gateway_stand import user
+from tests.support.steered import SETTINGS, began, begin, steered, turns
 
 
 async def test_b42_the_create_may_come_before_the_pending_event() -> None:

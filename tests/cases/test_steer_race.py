@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from tests.cases.stand import said, stand
-from tests.fakes.client import connect
-from tests.fakes.events import (
+from tests.support.client import connect
+from tests.support.events import (
     called,
     closed,
     completed,
@@ -24,14 +23,15 @@ from tests.fakes.events import (
     opened,
     reply,
 )
-from tests.judge_response import TERMINALS
-from tests.judge_steer import Fate
+from tests.support.gateway_stand import said, stand
+from tests.support.judge_response import TERMINALS
+from tests.support.judge_steer import Fate
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from tests.fakes.client import Client, Event
-    from tests.fakes.exchange import Exchange
+    from tests.support.client import Client, Event
+    from tests.support.exchange import Exchange
 
 CONNECTIONS, LANES, ROUNDS, STEERS = 5, 10, 10, 2
 AROUND = 0.005

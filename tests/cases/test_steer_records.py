@@ -9,11 +9,11 @@ import pytest
 
 from steering.clerk import Clerk
 from steering.stores.base import StoreUnavailable
-from tests.cases.calling import OUTPUT, called_out, calling
-from tests.cases.steered import began, steered, talking, turns
 from tests.cases.test_steer_ends import until
-from tests.fakes.events import closed, completed, delta
 from tests.steering.books import books
+from tests.support.calling import OUTPUT, called_out, calling
+from tests.support.events import closed, completed, delta
+from tests.support.steered import began, steered, talking, turns
 
 
 async def test_a_response_that_ends_waits_for_a_record(monkeypatch: pytest.MonkeyPatch) -> None:

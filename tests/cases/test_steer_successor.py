@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.cases.stand import answer, hung_up, user
-from tests.cases.steered import SETTINGS, began, begin, steered, talking, text_of, turns, typed
-from tests.fakes.events import closed, created, delta, failed, opened
+from tests.support.events import closed, created, delta, failed, opened
+from tests.support.gateway_stand import answer, hung_up, user
+from tests.support.steered import SETTINGS, began, begin, steered, talking, text_of, turns, typed
 
 INHERITED = {**SETTINGS, "max_output_tokens": 64, "store": False, "x_vendor": {"a": [None]}}
 

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cases.stand import hung_up, user
-from tests.cases.steered import begin, reasoning, steered, talking, text_of, turns, typed
-from tests.fakes.events import (
+from tests.support.events import (
     closed,
     completed,
     delta,
@@ -18,6 +16,8 @@ from tests.fakes.events import (
     item_done,
     opened,
 )
+from tests.support.gateway_stand import hung_up, user
+from tests.support.steered import begin, reasoning, steered, talking, text_of, turns, typed
 
 SEARCH: dict[str, Any] = {
     "id": "ws1",

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.cases.calling import CUSTOM, OUTPUT, STUB, called_out, calling
-from tests.cases.stand import answer
-from tests.cases.steered import began, begin, steered, talking, turns
 from tests.cases.test_calls import CALLS
-from tests.fakes.events import (
+from tests.support.calling import CUSTOM, OUTPUT, STUB, called_out, calling
+from tests.support.events import (
     call,
     called,
     completed,
@@ -22,6 +20,8 @@ from tests.fakes.events import (
     item_done,
     opened,
 )
+from tests.support.gateway_stand import answer
+from tests.support.steered import began, begin, steered, talking, turns
 
 
 async def test_a_call_is_never_cut_and_its_steers_wait() -> None:

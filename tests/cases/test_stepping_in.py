@@ -8,11 +8,11 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.cases.several import listing, several
-from tests.cases.stand import answer, hung_up
-from tests.cases.steered import began, talking
 from tests.cases.test_fallbacks import AWAY, CHAIN, answered, chain
-from tests.fakes.events import data, opened, reply
+from tests.support.events import data, opened, reply
+from tests.support.gateway_stand import answer, hung_up
+from tests.support.several_upstreams import listing, several
+from tests.support.steered import began, talking
 
 
 async def test_the_answer_is_read_as_its_own_backend_sends_it() -> None:

@@ -7,9 +7,9 @@ import json
 import pytest
 from openai import AsyncOpenAI, AuthenticationError, NotFoundError
 
-from tests.cases.stand import not_found, said, stand, user
-from tests.fakes.client import connect
-from tests.fakes.events import reply
+from tests.support.client import connect
+from tests.support.events import reply
+from tests.support.gateway_stand import not_found, said, stand, user
 
 ONE, TWO = "key-one", "key-two"
 

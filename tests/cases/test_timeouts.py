@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import anyio
 
-from tests.cases.stand import answer, hung_up, stand
-from tests.fakes.events import completed, created, delta, message, opened
+from tests.support.events import completed, created, delta, message, opened
+from tests.support.gateway_stand import answer, hung_up, stand
 
 
 async def test_a_backend_that_never_answers_is_a_504() -> None:

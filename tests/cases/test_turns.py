@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from tests.cases.several import Several, several
-from tests.cases.stand import answer, hung_up, said
-from tests.cases.steered import talking
-from tests.fakes.client import connect
-from tests.fakes.events import closed, completed, created, delta, in_progress, message, opened
+from tests.support.client import connect
+from tests.support.events import closed, completed, created, delta, in_progress, message, opened
+from tests.support.gateway_stand import answer, hung_up, said
+from tests.support.several_upstreams import Several, several
+from tests.support.steered import talking
 
 if TYPE_CHECKING:
-    from tests.fakes.exchange import Exchange
+    from tests.support.exchange import Exchange
 
 
 class Busy:

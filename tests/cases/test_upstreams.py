@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cases.several import several
-from tests.cases.stand import answer
-from tests.cases.steered import talking, turns
-from tests.fakes.events import reply
+from tests.support.events import reply
+from tests.support.gateway_stand import answer
+from tests.support.several_upstreams import several
+from tests.support.steered import talking, turns
 
 if TYPE_CHECKING:
-    from tests.cases.several import Several
+    from tests.support.several_upstreams import Several
 
 TWO: dict[str, dict[str, Any]] = {
     "cloud": {"models": ["gpt-*", "o3"]},

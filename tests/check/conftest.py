@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.children import spawn
-from tests.fakes.upstream import Upstream, upstream
+from gateway.process.children import spawn
+from tests.support.upstream import Upstream, upstream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from gateway.check.examine import examine
-from gateway.upstream.settings import UpstreamSettings
-from tests.fakes.events import (
+from gateway.config.upstream_settings import UpstreamSettings
+from gateway.tools.check.examination import examine
+from tests.support.events import (
     call_reply,
     closed,
     completed,
@@ -24,13 +24,13 @@ from tests.fakes.events import (
     opened,
     reply,
 )
-from tests.fakes.upstream import upstream
+from tests.support.upstream import upstream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from gateway.check.findings import Finding, Report
-    from tests.fakes.exchange import Exchange
+    from gateway.tools.check.findings import CheckReport, Finding
+    from tests.support.exchange import Exchange
 
 #: Seconds a word of a long answer.
 PACE = 0.01
@@ -160,18 +160,18 @@ async def served(backend: Good) -> AsyncIterator[str]:
         yield fake.url
 
 
-async def checked(backend: Good, *, timeout: float = 5, **settings: Any) -> Report:
+async def checked(backend: Good, *, timeout: float = 5, **settings: Any) -> CheckReport:
     """The report on a backend; its stream is the fakes' usual one."""
     async with served(backend) as url:
         wanted = UpstreamSettings(**{"name": "checked", "url": url, "retries": 0, **settings})
         return await examine(wanted, timeout, lambda _: None)
 
 
-def row(report: Report, name: str) -> Finding:
+def row(report: CheckReport, name: str) -> Finding:
     [found] = [one for one in report.findings if one.name == name]
     return found
 
 
-def rows(report: Report) -> dict[str, str]:
+def rows(report: CheckReport) -> dict[str, str]:
     """Each check's verdict."""
     return {one.name: str(one.verdict) for one in report.findings}

@@ -12,17 +12,17 @@ import pytest
 from anyio import to_thread
 from click.testing import CliRunner
 
-from gateway.check.examine import PROBES
-from gateway.check.findings import ESSENTIAL, Verdict
-from gateway.check.repairs import RULES
 from gateway.cli import cli
+from gateway.tools.check.examination import PROBES
+from gateway.tools.check.findings import ESSENTIAL, Verdict
+from gateway.tools.check.repairs import RULES
 from tests.check.odd import Good, served
 
 if TYPE_CHECKING:
     from click.testing import Result
 
-    from tests.fakes.exchange import Exchange
-    from tests.fakes.upstream import Upstream
+    from tests.support.exchange import Exchange
+    from tests.support.upstream import Upstream
 
 DOCS = (Path(__file__).parents[2] / "docs" / "check.md").read_text("utf-8")
 NAMES = ["dialect", "models", *PROBES]

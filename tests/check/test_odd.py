@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gateway.check.examine import examine
-from gateway.check.findings import ESSENTIAL
-from gateway.upstream.settings import UpstreamSettings
+from gateway.config.upstream_settings import UpstreamSettings
+from gateway.tools.check.examination import examine
+from gateway.tools.check.findings import ESSENTIAL
 from lanes.errors import UpstreamFault
 from tests.check.odd import Good, checked, row, rows, said
-from tests.fakes.events import (
+from tests.support.events import (
     closed,
     completed,
     created,
@@ -23,8 +23,8 @@ from tests.fakes.events import (
 )
 
 if TYPE_CHECKING:
-    from tests.fakes.exchange import Exchange
-    from tests.fakes.upstream import Upstream
+    from tests.support.exchange import Exchange
+    from tests.support.upstream import Upstream
 
 
 async def test_a_good_backend() -> None:

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.check.repairs import RULES, repairs
-from gateway.upstream.http.sse import Splitter
+from gateway.tools.check.repairs import RULES, repairs
+from gateway.upstream.transport.http.sse import SseSplitter
 from tests import tapes
-from tests.dialects.mutations import MUTATIONS
 from tests.machines.plausible import spoiled
 from tests.machines.test_run_any import EVENTS, JSON
+from tests.support.tape_mutations import MUTATIONS
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -70,7 +70,7 @@ MUTATED: dict[str, set[str]] = {
 
 
 def found(body: bytes) -> Counter[str]:
-    splitter = Splitter(1 << 20)
+    splitter = SseSplitter(1 << 20)
     return repairs([*splitter.feed(body), *splitter.finish()])
 
 

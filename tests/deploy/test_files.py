@@ -17,11 +17,11 @@ import click
 import pytest
 
 from gateway.cli import cli
-from gateway.settings import Settings
-from gateway.sources import load
+from gateway.config.loading import load
+from gateway.config.settings import Settings
 from tests.deploy import compose
 from tests.deploy.compose import DEPLOY, ROOT, environment, ours, seconds, services
-from tests.fakes.gateway import serving
+from tests.support.gateway import serving
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,14 +10,14 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from tests.deploy.town import GATEWAYS, town
-from tests.fakes.client import connect
-from tests.judge_response import TERMINALS
+from tests.support.client import connect
+from tests.support.judge_response import TERMINALS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.deploy.town import Town
-    from tests.fakes.client import Client, Event
+    from tests.support.client import Client, Event
 
 pytestmark = pytest.mark.timeout(60)
 A, B = GATEWAYS

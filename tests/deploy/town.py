@@ -20,14 +20,14 @@ import anyio
 import httpx2
 
 from tests.deploy.compose import DEPLOY, ROOT, environment, services
-from tests.fakes.client import connect
-from tests.stores.engine import binary
+from tests.support.client import connect
+from tests.support.redis_engine import binary
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
-    from tests.fakes.client import Client
+    from tests.support.client import Client
 
 GATEWAYS: Final = ("gateway-a", "gateway-b")
 KEY: Final = {"Authorization": "Bearer try-multilane"}

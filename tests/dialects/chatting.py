@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gateway.dialects.chat import DIALECT
-from gateway.upstream.http.sse import Splitter
+from gateway.upstream.transport.http.sse import SseSplitter
 from lanes.codec import encode
-from tests.dialects.reading import LIMIT
 from tests.machines.drive import REQUEST, Played, start
+from tests.support.dialect_reading import LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,7 +61,7 @@ def hear(
     `steer_after` so many events sent, the run is told to stop.
     """
     assert DIALECT.converter is not None
-    converter, splitter = DIALECT.converter(request), Splitter(LIMIT)
+    converter, splitter = DIALECT.converter(request), SseSplitter(LIMIT)
     run, sent = start(request, DIALECT.profile)
     for data in reads:
         for name, value in converter.feed(splitter.feed(data)):

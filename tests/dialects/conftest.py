@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.upstream.chat import losses
+from gateway.upstream.chat import omissions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +17,6 @@ if TYPE_CHECKING:
 def warnings(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[], list[str]]:
-    monkeypatch.setattr(losses.NOTICES, "_last", {})
+    monkeypatch.setattr(omissions.NOTICES, "_last", {})
     caplog.set_level(logging.WARNING, "multilane.dialect")
     return lambda: [record.getMessage() for record in caplog.records]

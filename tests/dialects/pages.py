@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tests.cases.stand import stand
-from tests.dialects.mutations import render
-from tests.dialects.reading import check, read
+from tests.support.dialect_reading import check, read
+from tests.support.gateway_stand import stand
+from tests.support.tape_mutations import render
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from lanes.profile import Profile
+    from lanes.stream.profile import Profile
     from tests.machines.drive import Played
 
 Event = dict[str, Any]

@@ -23,7 +23,7 @@ from tests.dialects.chatting import (
     hear,
     text,
 )
-from tests.dialects.reading import check, chunks
+from tests.support.dialect_reading import check, chunks
 
 if TYPE_CHECKING:
     from tests.machines.drive import Played

@@ -17,7 +17,7 @@ from tests.dialects.chatting import (
     text,
     whole,
 )
-from tests.dialects.reading import check
+from tests.support.dialect_reading import check
 
 if TYPE_CHECKING:
     from tests.machines.drive import Played

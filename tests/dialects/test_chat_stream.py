@@ -21,8 +21,8 @@ from tests.dialects.chatting import (
     text,
     whole,
 )
-from tests.dialects.reading import check, chunks
 from tests.machines.drive import NOW
+from tests.support.dialect_reading import check, chunks
 
 TAPES = {
     "chat_text_tool.sse": [

@@ -22,7 +22,7 @@ from tests.dialects.chatting import (
     text,
     whole,
 )
-from tests.dialects.reading import check
+from tests.support.dialect_reading import check
 
 REASONING: list[dict[str, Any]] = [
     {"reasoning_content": "hm"},

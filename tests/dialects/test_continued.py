@@ -12,23 +12,23 @@ import pytest
 
 from gateway.upstream.dialect import find
 from lanes.codec import encode
-from lanes.states import State
+from lanes.stream.run_states import RunState
 from tests.dialects import chat_judge
-from tests.dialects.reading import check, profile, read, received
 from tests.dialects.strict import JUDGES, refuses
 from tests.dialects.test_tapes import ENDS, reads
 from tests.machines.drive import REQUEST, Played, start
+from tests.support.dialect_reading import check, profile, read, received
 
 if TYPE_CHECKING:
     from lanes.ports import Event
-    from lanes.run import Run
+    from lanes.stream.run import Run
 
     Item = dict[str, Any]
 
 FIRST: Item = {"role": "user", "content": "hi"}
 NEXT: Item = {"role": "user", "content": "shorter, please"}
 DONE = "what the tool had to say"
-PARENTS = (State.COMPLETED, State.INCOMPLETE, State.STEERED)
+PARENTS = (RunState.COMPLETED, RunState.INCOMPLETE, RunState.STEERED)
 
 
 def answers(run: Run) -> list[Item]:

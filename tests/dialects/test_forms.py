@@ -12,10 +12,10 @@ from gateway.upstream.dialect import find
 from gateway.upstream.history.forms import Reasoning
 from gateway.upstream.history.replay import GO_ON, OPEN_KINDS, replayed
 from lanes.codec import encode
-from tests.dialects.reading import profile, read
 from tests.dialects.strict import JUDGES, refuses
 from tests.dialects.test_strict import IMAGE, OPEN, SEAL, USER, call, output, said, thought
 from tests.dialects.test_tapes import reads
+from tests.support.dialect_reading import profile, read
 
 if TYPE_CHECKING:
     Item = dict[str, Any]

@@ -9,8 +9,8 @@ import pytest
 
 from gateway.dialects.maritaca import DIALECT
 from tests.dialects.pages import DEFAULTS, OURS, differences, numbered, pretty, refusals, sent
-from tests.dialects.reading import chunks, read
 from tests.dialects.test_tapes import end
+from tests.support.dialect_reading import chunks, read
 
 Event = dict[str, Any]
 

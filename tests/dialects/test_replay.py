@@ -10,8 +10,6 @@ import pytest
 from gateway.dialects import llamacpp, openai
 from lanes.codec import encode
 from tests import tapes
-from tests.dialects.mutations import MUTATIONS
-from tests.dialects.reading import read
 from tests.dialects.test_tapes import ENDS, reads
 from tests.machines.backend import (
     Item,
@@ -27,6 +25,8 @@ from tests.machines.backend import (
     reasoning,
 )
 from tests.machines.drive import Event, play
+from tests.support.dialect_reading import read
+from tests.support.tape_mutations import MUTATIONS
 
 if TYPE_CHECKING:
     from gateway.upstream.dialect import Dialect

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from openai.types.responses import response_create_params
 
-from gateway.logs import Sparing
+from gateway.logs import ThrottledWarnings
 from gateway.upstream import dialect as dialects
-from gateway.upstream import wanted
+from gateway.upstream import request_settings
 from gateway.upstream.dialect import find
 from lanes.errors import ClientFault
 from tests.dialects.strict import JUDGES, refuses
@@ -29,8 +29,8 @@ STORED = ("openai", "azure")
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was warned of before."""
-    notices = Sparing(logging.getLogger("multilane.dialect"), every=600.0)
-    monkeypatch.setattr(wanted, "NOTICES", notices)
+    notices = ThrottledWarnings(logging.getLogger("multilane.dialect"), every=600.0)
+    monkeypatch.setattr(request_settings, "NOTICES", notices)
     monkeypatch.setattr(dialects, "NOTICES", notices)
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from lanes.codec import decode_lenient
 from tests import tapes
-from tests.dialects.mutations import MUTATIONS
-from tests.dialects.reading import check, chunks, profile, read, received
 from tests.machines.drive import feed
+from tests.support.dialect_reading import check, chunks, profile, read, received
+from tests.support.tape_mutations import MUTATIONS
 
 if TYPE_CHECKING:
     from lanes.ports import Event

@@ -9,16 +9,16 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gateway.sources import load
-from tests.cases.stand import answer
-from tests.fakes.client import connect
-from tests.fakes.gateway import running
-from tests.fakes.upstream import upstream
+from gateway.config.loading import load
+from tests.support.client import connect
+from tests.support.gateway import running
+from tests.support.gateway_stand import answer
+from tests.support.upstream import upstream
 
 if TYPE_CHECKING:
     import pytest
 
-    from gateway.settings import Settings
+    from gateway.config.settings import Settings
 
 TOP = Path(__file__).parents[2]
 TEXT = (TOP / "docs" / "backends.md").read_text("utf-8")
@@ -36,7 +36,7 @@ def read(where: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 def test_the_table_of_keys_is_current() -> None:
     printed = subprocess.run(
-        [sys.executable, "-m", "gateway.upstream.tables"],
+        [sys.executable, "-m", "gateway.config.upstream_tables"],
         cwd=TOP,
         capture_output=True,
         encoding="utf-8",
@@ -46,7 +46,9 @@ def test_the_table_of_keys_is_current() -> None:
     table, closed, _ = rest.partition("<!-- /upstreams -->")
     assert opened, "no table between <!-- upstreams --> and <!-- /upstreams -->"
     assert closed, "no table between <!-- upstreams --> and <!-- /upstreams -->"
-    assert table.strip() == printed.strip(), "put in what `python -m gateway.upstream.tables` says"
+    assert table.strip() == printed.strip(), (
+        "put in what `python -m gateway.config.upstream_tables` says"
+    )
 
 
 def test_the_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,9 +12,9 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from gateway.children import spawn
-from gateway.settings import Settings
-from tests.fakes.gateway import running
+from gateway.config.settings import Settings
+from gateway.process.children import spawn
+from tests.support.gateway import running
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -12,7 +12,7 @@ PLACE = TOP / "docs" / "settings.md"
 
 def test_the_table_is_current() -> None:
     printed = subprocess.run(
-        [sys.executable, "-m", "gateway.settings"],
+        [sys.executable, "-m", "gateway.config.settings"],
         cwd=TOP,
         capture_output=True,
         encoding="utf-8",
@@ -22,4 +22,6 @@ def test_the_table_is_current() -> None:
     table, closed, _ = rest.partition("<!-- /settings -->")
     assert opened, "no table between <!-- settings --> and <!-- /settings -->"
     assert closed, "no table between <!-- settings --> and <!-- /settings -->"
-    assert table.strip() == printed.strip(), "put in what `python -m gateway.settings` prints"
+    assert table.strip() == printed.strip(), (
+        "put in what `python -m gateway.config.settings` prints"
+    )

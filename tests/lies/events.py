@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.fakes.events import (
+from tests.support.events import (
     call,
     called,
     closed,

@@ -7,10 +7,10 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from tests.fakes.events import call, data, event, message, reply, response
+from tests.support.events import call, data, event, message, reply, response
 
 if TYPE_CHECKING:
-    from tests.fakes.exchange import Exchange
+    from tests.support.exchange import Exchange
 
 #: Each ends a stream: an error of 502 where nothing had begun.
 GARBAGE: dict[str, bytes] = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from gateway.upstream.dialect import find
-from tests.dialects.reading import check, read
 from tests.lies.ends import told
 from tests.lies.events import INDICES, ORDER, TYPES
 from tests.lies.values import ENDS, USAGES, VALUES
 from tests.machines.drive import PLAIN
+from tests.support.dialect_reading import check, read
 
 NAMES = ("openai", "friendli", "maritaca", "vllm", "llamacpp", "ollama")
 PROFILES = {name: find(name).profile for name in NAMES} | {"plain": PLAIN}

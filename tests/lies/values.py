@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.fakes.events import (
+from tests.lies.events import ABC, CALL, Rows, raw, text
+from tests.support.events import (
     USAGE,
     call,
     completed,
@@ -18,7 +19,6 @@ from tests.fakes.events import (
     opened,
     response,
 )
-from tests.lies.events import ABC, CALL, Rows, raw, text
 
 JUNK: list[Any] = [None, 5, -0.5, True, "", "x", [], [None], [[]], {}, {"a": 1}, 2**70]
 

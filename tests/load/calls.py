@@ -8,7 +8,7 @@ from typing import Any
 from anyio import fail_after, to_thread
 from click.testing import CliRunner, Result
 
-from gateway.load.command import load
+from gateway.tools.load.command import load
 from tests.load.stub import Stub, running
 
 SMALL = ["--connections", "2", "--lanes", "3", "--responses", "3", "--timeout", "5"]

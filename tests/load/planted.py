@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.load.response import Rule
+from gateway.tools.load.response_checks import Rule
 from tests.load.script import Events, find
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from gateway.load.checks import LaneCheck, Owners, Step
-from gateway.load.events import error_code, read_event
-from gateway.load.response import Ask, Rule
-from gateway.load.steers import Steers
+from gateway.tools.load.events import error_code, read_event
+from gateway.tools.load.lane_checks import EventMeaning, LaneCheck, ResponseOwners
+from gateway.tools.load.response_checks import Rule, SentCreate
+from gateway.tools.load.steer_checks import SentSteers
 from tests.load.planted import FAULTS
 from tests.load.script import Events, answer, find
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ERROR = {"type": "error", "status": 429, "error": {"code": "too_many", "message": "wait"}}
 
 
-def feed(lane: LaneCheck, events: Events) -> list[Step]:
+def feed(lane: LaneCheck, events: Events) -> list[EventMeaning]:
     return [lane.feed(read_event(msgspec.json.encode(event))) for event in events]
 
 
@@ -35,8 +35,8 @@ def create(marker: str = "m1", parent: str | None = None, lane: str = "a") -> di
 
 @pytest.fixture
 def lane() -> LaneCheck:
-    lane = LaneCheck("a", Owners(), Steers())
-    lane.ask(Ask("m1"))
+    lane = LaneCheck("a", ResponseOwners(), SentSteers())
+    lane.ask(SentCreate("m1"))
     return lane
 
 
@@ -45,7 +45,9 @@ def test_a_right_answer_has_no_fault(lane: LaneCheck, status: str) -> None:
     events = answer(create(), status=status)
     steps = feed(lane, events)
     assert lane.faults == []
-    assert steps == [Step.STARTED] + [Step.WITHIN] * (len(events) - 2) + [Step.ENDED]
+    assert steps == [EventMeaning.STARTED] + [EventMeaning.WITHIN] * (len(events) - 2) + [
+        EventMeaning.ENDED
+    ]
     assert lane.unanswered() == []
     assert lane.ended is not None
     assert lane.ended.status == status
@@ -80,20 +82,20 @@ def test_a_failed_response_keeps_what_it_shows_whole(lane: LaneCheck) -> None:
 
 def test_lanes_answer_in_the_order_they_were_asked(lane: LaneCheck) -> None:
     feed(lane, answer(create(), 1)[:3])
-    lane.ask(Ask("m2", parent=f"resp_{1:032x}"))
+    lane.ask(SentCreate("m2", parent=f"resp_{1:032x}"))
     feed(lane, answer(create(), 1)[3:])
     feed(lane, answer(create("m2", f"resp_{1:032x}"), 2))
     assert lane.faults == []
 
 
 def test_a_lane_that_overtakes_is_found(lane: LaneCheck) -> None:
-    lane.ask(Ask("m2"))
+    lane.ask(SentCreate("m2"))
     feed(lane, answer(create("m2"), 2))
     assert rules(lane) == {Rule.FIFO}
 
 
 def test_a_response_that_never_ends_is_found_by_the_next(lane: LaneCheck) -> None:
-    lane.ask(Ask("m2"))
+    lane.ask(SentCreate("m2"))
     feed(lane, answer(create(), 1)[:-1])
     feed(lane, answer(create("m2"), 2))
     assert rules(lane) == {Rule.UNANSWERED}
@@ -106,42 +108,42 @@ def test_a_second_created_is_found(lane: LaneCheck) -> None:
 
 
 def test_an_error_answers_the_create_that_waits(lane: LaneCheck) -> None:
-    assert feed(lane, [ERROR]) == [Step.REFUSED]
+    assert feed(lane, [ERROR]) == [EventMeaning.REFUSED]
     assert lane.faults == []
     assert lane.unanswered() == []
 
 
 def test_an_error_behind_a_running_response_refuses_the_waiting_create(lane: LaneCheck) -> None:
     feed(lane, answer(create())[:4])
-    lane.ask(Ask("m2"))
-    assert feed(lane, [ERROR]) == [Step.REFUSED]
-    assert lane.refused == Ask("m2")
+    lane.ask(SentCreate("m2"))
+    assert feed(lane, [ERROR]) == [EventMeaning.REFUSED]
+    assert lane.refused == SentCreate("m2")
     feed(lane, answer(create())[4:])
     assert lane.faults == []
 
 
 @pytest.mark.parametrize("before", [0, 4])
 def test_an_error_that_answers_nothing_is_a_fault(before: int) -> None:
-    lane = LaneCheck("a", Owners(), Steers())
+    lane = LaneCheck("a", ResponseOwners(), SentSteers())
     if before:
-        lane.ask(Ask("m1"))
+        lane.ask(SentCreate("m1"))
         feed(lane, answer(create())[:before])
-    assert feed(lane, [ERROR]) == [Step.STRAY]
+    assert feed(lane, [ERROR]) == [EventMeaning.STRAY]
     assert rules(lane) == {Rule.ORDER}
 
 
 def test_one_id_on_two_lanes_is_found(lane: LaneCheck) -> None:
-    owners = Owners()
-    lanes = [LaneCheck(name, owners, Steers()) for name in "ab"]
+    owners = ResponseOwners()
+    lanes = [LaneCheck(name, owners, SentSteers()) for name in "ab"]
     for each in lanes:
-        each.ask(Ask("m1"))
+        each.ask(SentCreate("m1"))
         feed(each, answer(create()))
     assert lanes[0].faults == []
     assert rules(lanes[1]) == {Rule.LANE}
 
 
 def test_owners_forget_the_oldest() -> None:
-    owners = Owners()
+    owners = ResponseOwners()
     for number in range(5000):
         owners.claim(f"resp_{number}", "a")
     assert owners.claim("resp_4999", "b") == "a"
@@ -149,8 +151,8 @@ def test_owners_forget_the_oldest() -> None:
 
 
 def test_an_event_nobody_asked_for_is_late() -> None:
-    lane = LaneCheck("a", Owners(), Steers())
-    assert feed(lane, answer(create())[:1]) == [Step.STRAY]
+    lane = LaneCheck("a", ResponseOwners(), SentSteers())
+    assert feed(lane, answer(create())[:1]) == [EventMeaning.STRAY]
     assert rules(lane) == {Rule.LATE}
 
 
@@ -182,7 +184,7 @@ def test_a_successor_goes_ahead_of_the_create_that_waits(
         for event in successor[:2]:
             event["response"]["metadata"] = None
     rest = steered(lane)
-    lane.ask(Ask("m2", parent=first))
+    lane.ask(SentCreate("m2", parent=first))
     feed(lane, rest)
     assert [ask.steer for ask in lane.unanswered()] == ["s1", None]
     feed(lane, successor)
@@ -194,7 +196,7 @@ def test_a_successor_goes_ahead_of_the_create_that_waits(
 def test_a_create_that_overtakes_the_successor_is_found(lane: LaneCheck) -> None:
     first = f"resp_{1:032x}"
     rest = steered(lane)
-    lane.ask(Ask("m2", parent=first))
+    lane.ask(SentCreate("m2", parent=first))
     feed(lane, rest)
     feed(lane, answer(create("m2", first), 2))
     assert rules(lane) == {Rule.STEER}
@@ -203,11 +205,11 @@ def test_a_create_that_overtakes_the_successor_is_found(lane: LaneCheck) -> None
 
 @pytest.mark.parametrize("echoed", [True, False])
 def test_a_fork_of_a_steered_response_is_no_successor(*, echoed: bool) -> None:
-    owners, steers, first = Owners(), Steers(), f"resp_{1:032x}"
+    owners, steers, first = ResponseOwners(), SentSteers(), f"resp_{1:032x}"
     lane, other = LaneCheck("a", owners, steers), LaneCheck("b", owners, steers)
-    lane.ask(Ask("m1"))
+    lane.ask(SentCreate("m1"))
     feed(lane, steered(lane))
-    other.ask(Ask("m2", parent=first))
+    other.ask(SentCreate("m2", parent=first))
     fork = answer({**create("m2", first), "metadata": create("m2")["metadata"] if echoed else None})
     for event in fork:
         if "response" in event:
@@ -219,7 +221,7 @@ def test_a_fork_of_a_steered_response_is_no_successor(*, echoed: bool) -> None:
 
 def test_a_successor_takes_nothing_from_the_creates_that_wait(lane: LaneCheck) -> None:
     feed(lane, steered(lane))
-    lane.ask(Ask("m2", parent="resp_other"))
+    lane.ask(SentCreate("m2", parent="resp_other"))
     feed(lane, answer(create("m1", f"resp_{1:032x}"), 2))
     feed(lane, answer(create("m2", "resp_other"), 3))
     assert (lane.faults, lane.unanswered()) == ([], [])
@@ -234,7 +236,7 @@ def test_the_end_of_the_connection_settles_steers(lane: LaneCheck) -> None:
 
 def test_dropping_names_all_that_is_owed(lane: LaneCheck) -> None:
     feed(lane, answer(create())[:4])
-    lane.ask(Ask("m2"))
+    lane.ask(SentCreate("m2"))
     lane.drop("connection lost")
     assert [fault.rule for fault in lane.faults] == [Rule.UNANSWERED] * 2
     assert lane.unanswered() == []

@@ -92,7 +92,7 @@ async def test_duration_ends_an_endless_run(stub: Stub) -> None:
 
 
 async def test_ctrl_c_prints_the_report_so_far(stub: Stub) -> None:
-    code = "from gateway.load.command import load; load()"
+    code = "from gateway.tools.load.command import load; load()"
     async with running(stub) as url:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-c", code, url, "--responses", "0", "--json"),

@@ -12,7 +12,7 @@ from tests.load.planted import FAULTS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gateway.load.response import Rule
+    from gateway.tools.load.response_checks import Rule
     from tests.load.script import Events
     from tests.load.stub import Stub
 

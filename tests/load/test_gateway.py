@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.children import spawn
-from gateway.settings import Settings
-from tests.fakes.gateway import running
+from gateway.config.settings import Settings
+from gateway.process.children import spawn
 from tests.load.calls import invoke
+from tests.support.gateway import running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 
-from gateway.load import wire
-from gateway.load.plan import MAX_TURNS, Head, Plan, parent_for, slow_count, socket_url
-from gateway.load.tally import Histogram
+from gateway.tools.load import websocket_frames
+from gateway.tools.load.plan import (
+    MAX_TURNS,
+    ChainHead,
+    LoadPlan,
+    parent_for,
+    slow_count,
+    socket_url,
+)
+from gateway.tools.load.tally import Histogram
 
 PAYLOADS = [b"", b"a", b"x" * 125, b"y" * 126, b"z" * 65535, b"w" * 65536]
 
@@ -20,11 +27,11 @@ PAYLOADS = [b"", b"a", b"x" * 125, b"y" * 126, b"z" * 65535, b"w" * 65536]
 def test_frames_come_out_whole_at_any_chunking(size: int) -> None:
     payloads = PAYLOADS if size > 1 else PAYLOADS[:4]
     data = b"".join(Frame(Opcode.TEXT, payload).serialize(mask=False) for payload in payloads)
-    reader = wire.FrameReader()
+    reader = websocket_frames.FrameReader()
     messages = [
         message for at in range(0, len(data), size) for message in reader.feed(data[at : at + size])
     ]
-    assert messages == [(wire.TEXT, payload) for payload in payloads]
+    assert messages == [(websocket_frames.TEXT, payload) for payload in payloads]
 
 
 def test_fragments_are_joined_around_a_ping() -> None:
@@ -36,10 +43,10 @@ def test_fragments_are_joined_around_a_ping() -> None:
         Frame(Opcode.TEXT, b"next"),
     ]
     data = b"".join(frame.serialize(mask=False) for frame in frames)
-    assert wire.FrameReader().feed(data) == [
-        (wire.PING, b"?"),
-        (wire.BINARY, b"one two three"),
-        (wire.TEXT, b"next"),
+    assert websocket_frames.FrameReader().feed(data) == [
+        (websocket_frames.PING, b"?"),
+        (websocket_frames.BINARY, b"one two three"),
+        (websocket_frames.TEXT, b"next"),
     ]
 
 
@@ -48,7 +55,7 @@ def test_fragments_are_joined_around_a_ping() -> None:
     [(b"", "1005"), (b"\x03\xe8", "1000"), (b"\x03\xf4restart", "1012 (restart)")],
 )
 def test_close_frames_in_words(payload: bytes, reason: str) -> None:
-    assert wire.close_reason(payload) == reason
+    assert websocket_frames.close_reason(payload) == reason
 
 
 @given(st.lists(st.integers(0, 2**62), min_size=1), st.sampled_from([0.5, 0.9, 0.99, 1.0]))
@@ -93,14 +100,14 @@ def test_slow_readers_are_a_number_or_a_share(value: float, count: int) -> None:
 
 
 def test_parents_follow_the_fork_share() -> None:
-    own, other = Head("own", 1), Head("other", 2)
+    own, other = ChainHead("own", 1), ChainHead("other", 2)
     picks = [parent_for(random.Random(seed), 0.2, own, [other]) for seed in range(500)]
     assert 50 < picks.count(other) < 150
     assert parent_for(random.Random(1), 1.0, own, []) == own
     assert parent_for(random.Random(1), 0.0, None, [other]) is None
-    assert parent_for(random.Random(1), 0.0, Head("long", MAX_TURNS), []) is None
+    assert parent_for(random.Random(1), 0.0, ChainHead("long", MAX_TURNS), []) is None
 
 
 def test_every_prompt_holds_its_marker() -> None:
-    assert Plan(url="", text="hi {x}").prompt("m", "a", 1) == "hi {x} [m]"
-    assert Plan(url="", text="{turn}:{lane}:{marker}").prompt("m", "a", 2) == "2:a:m"
+    assert LoadPlan(url="", text="hi {x}").prompt("m", "a", 1) == "hi {x} [m]"
+    assert LoadPlan(url="", text="{turn}:{lane}:{marker}").prompt("m", "a", 2) == "2:a:m"

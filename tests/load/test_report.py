@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from gateway.load.plan import Plan
-from gateway.load.report import progress, render, summary
-from gateway.load.response import Fault, Rule
-from gateway.load.tally import Tally
+from gateway.tools.load.plan import LoadPlan
+from gateway.tools.load.report import progress, render, summary
+from gateway.tools.load.response_checks import BrokenRule, Rule
+from gateway.tools.load.tally import Tally
 
-PLAN = Plan(url="ws://127.0.0.1:1/v1/responses")
+PLAN = LoadPlan(url="ws://127.0.0.1:1/v1/responses")
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_errors_are_no_violation_and_no_good_news(tally: Tally) -> None:
 
 def test_only_the_first_violations_are_kept_and_all_are_counted(tally: Tally) -> None:
     for number in range(20):
-        fault = Fault(Rule.TEXT, f"fault [{number}]")
+        fault = BrokenRule(Rule.TEXT, f"fault [{number}]")
         tally.blame(fault, 0, "lane-1", b'{"type":"x"}' + b" " * 1000)
     numbers = summary(PLAN, tally)
     assert numbers["violations"]["count"] == 20

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gateway.load.plan import MAX_TURNS
+from gateway.tools.load.plan import MAX_TURNS
 from tests.load.calls import numbers, run
 from tests.load.turns import CALL, SteerStub, Turn
 

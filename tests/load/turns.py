@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from gateway.load.plan import MAX_TURNS
+from gateway.tools.load.plan import MAX_TURNS
 from tests.load.stub import Stub
 
 if TYPE_CHECKING:

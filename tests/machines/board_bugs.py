@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lanes.board import Board, LaneState, Step, _Lane
+from lanes.board import Board, LaneState, LaneStep, _Lane
 from tests.machines.bugs import Bugs
 from tests.machines.rules import play
 
@@ -96,7 +96,7 @@ def a_lane_keeps_its_slot_before_others(original: Any) -> Any:
     def finish(self: Board, stream_id: str | None) -> list[Create]:
         lane = self._lanes.get(stream_id)
         if lane is not None and lane.queue and lane.state is LaneState.RUNNING:
-            self._step(lane, Step.NEXT)
+            self._step(lane, LaneStep.NEXT)
             self._active -= 1
             self._ready.appendleft(lane)
             return self._fill()
@@ -119,10 +119,10 @@ def a_freed_slot_wakes_nobody(original: Any) -> Any:
 
 @BUGS.plant(Board, "_step")
 def a_running_lane_starts_the_next_too(original: Any) -> Any:
-    def step(self: Board, lane: _Lane, move: Step) -> None:
+    def step(self: Board, lane: _Lane, move: LaneStep) -> None:
         running = lane.state is LaneState.RUNNING
         original(self, lane, move)
-        if running and move is Step.CREATE:
+        if running and move is LaneStep.CREATE:
             lane.state = LaneState.READY
             self._ready.append(lane)
 

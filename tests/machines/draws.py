@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from lanes.lineage import NODE_BYTES
+from lanes.history.lineage import NODE_BYTES
 
 MAX_ACTIVE = 3
 #: The default lane and one name more than the limit, which is 4.

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.codec import encode
 from lanes.events import Stamp
-from lanes.profile import Profile
-from lanes.run import Run
-from tests.judge import judge
+from lanes.stream.profile import Profile
+from lanes.stream.run import Run
+from tests.support.judge import judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from tests.dialects import test_replay, test_tapes
 from tests.machines import (
-    test_echoes,
+    test_response_schema,
     test_run,
     test_run_calls,
     test_run_faults,
     test_run_interleaved,
     test_run_items,
     test_run_parts,
-    test_run_passing,
+    test_run_passthrough,
     test_run_tools,
     test_snapshots,
 )
@@ -27,12 +27,12 @@ _MODULES = (
     test_run_items,
     test_run_calls,
     test_run_parts,
-    test_run_passing,
+    test_run_passthrough,
     test_run_tools,
     test_run_faults,
     test_run,
     test_snapshots,
-    test_echoes,
+    test_response_schema,
     test_run_interleaved,
     test_replay,
     test_tapes,

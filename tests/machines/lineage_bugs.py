@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from lanes import lineage
-from lanes.entries import Entry
-from lanes.lineage import Lineage, Node
+from lanes.history import lineage
+from lanes.history.entries import Entry
+from lanes.history.lineage import Lineage, Node
 from tests.machines.bugs import Bugs
 from tests.machines.rules import play
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lanes.lineage import ENTRY_BYTES, NODE_BYTES
+from lanes.history.lineage import ENTRY_BYTES, NODE_BYTES
 
 Lane = str | None
 

@@ -16,11 +16,11 @@ from hypothesis.stateful import (
     rule,
 )
 
-from lanes.board import Board, LaneState, Step
-from lanes.entries import Entry, input_items
+from lanes.board import Board, LaneState, LaneStep
 from lanes.errors import ClientFault, IllegalTransition
 from lanes.frames import Create
-from lanes.lineage import ENTRY_BYTES, NODE_BYTES, Lineage, Node, check_outputs
+from lanes.history.entries import Entry, input_items
+from lanes.history.lineage import ENTRY_BYTES, NODE_BYTES, Lineage, Node, check_outputs
 from tests.machines import plays
 from tests.machines.draws import ASKED, CLOSES, ENDED, LANES, MAX_ACTIVE, output
 from tests.machines.model import CacheModel, LanesModel, Record
@@ -33,13 +33,13 @@ MAX_NAMED, MAX_QUEUED, MAX_QUEUED_BYTES = 4, 5, 60
 MAX_BYTES = 8 * NODE_BYTES + 16 * ENTRY_BYTES
 
 #: The rows of the transition table that some play has used.
-visited: set[tuple[LaneState, Step]] = set()
+visited: set[tuple[LaneState, LaneStep]] = set()
 
 
 class Watched(Board):
     """A board that tells which rows it uses."""
 
-    def _step(self, lane: _Lane, step: Step) -> None:
+    def _step(self, lane: _Lane, step: LaneStep) -> None:
         visited.add((lane.state, step))
         super()._step(lane, step)
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from lanes import faults, output, parts, response, run
 from lanes.codec import decode, encode
 from lanes.events import Stamp
-from lanes.items import Item
-from lanes.output import Output
-from lanes.parts import Part
-from lanes.response import Snapshots
-from lanes.roster import Roster
-from lanes.run import Run
-from lanes.states import State
-from lanes.waiting import Waiting
+from lanes.stream import backend_errors, output, parts, run, snapshots
+from lanes.stream.held_events import HeldEvents
+from lanes.stream.item_index import ItemIndex
+from lanes.stream.items import Item
+from lanes.stream.output import Output
+from lanes.stream.parts import Part
+from lanes.stream.run import Run
+from lanes.stream.run_states import RunState
+from lanes.stream.snapshots import Snapshots
 from tests.machines.bugs import Bugs
 from tests.machines.examples import run_examples
 
@@ -34,7 +34,7 @@ def number_zero_is_dropped(original: Any) -> Any:
 def a_second_terminal_is_relayed(original: Any) -> Any:
     def on_terminal(self: Run, kind: str, event: Any) -> None:
         original(self, kind, event)
-        self.state = State.STREAMING
+        self.state = RunState.STREAMING
 
     return on_terminal
 
@@ -101,7 +101,7 @@ def created_at_changes(original: Any) -> Any:
     return settle
 
 
-@BUGS.plant(response, "_fits")
+@BUGS.plant(snapshots, "_fits")
 def whatever_is_said_is_echoed(original: Any) -> Any:
     return lambda key, value: value is not None
 
@@ -116,7 +116,7 @@ def logprobs_stay_as_they_are(original: Any) -> Any:
     return dict
 
 
-@BUGS.plant(faults, "_kind")
+@BUGS.plant(backend_errors, "_kind")
 def the_type_of_an_error_is_lost(original: Any) -> Any:
     return lambda error: None
 
@@ -226,12 +226,12 @@ def a_call_is_cut_by_the_next_item(original: Any) -> Any:
     return lambda self, event: False
 
 
-@BUGS.plant(Waiting, "went_on")
+@BUGS.plant(HeldEvents, "went_on")
 def items_take_turns_while_both_are_open(original: Any) -> Any:
     return lambda self: None
 
 
-@BUGS.plant(Waiting, "in_vain")
+@BUGS.plant(HeldEvents, "in_vain")
 def an_item_that_is_never_closed_holds_up_the_next(original: Any) -> Any:
     return lambda self, blank: False
 
@@ -251,16 +251,16 @@ def annotations_are_forgotten(original: Any) -> Any:
     return lambda self, sent: True
 
 
-@BUGS.plant(Roster, "reserve")
+@BUGS.plant(ItemIndex, "reserve")
 def parallel_calls_are_mixed_up(original: Any) -> Any:
     return lambda self, known: None
 
 
-@BUGS.plant(Roster, "match")
+@BUGS.plant(ItemIndex, "match")
 def the_terminal_doubles_the_items(original: Any) -> Any:
     return lambda self, finals: [(final, None) for final in finals]
 
 
-@BUGS.plant(Roster, "known")
+@BUGS.plant(ItemIndex, "known")
 def names_mean_nothing(original: Any) -> Any:
     return lambda self, item: None

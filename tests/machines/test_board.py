@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from lanes.board import TRANSITIONS, Board, LaneState, Step, _Lane
+from lanes.board import TRANSITIONS, Board, LaneState, LaneStep, _Lane
 from lanes.errors import ClientFault, IllegalTransition
 from lanes.frames import Create
 
@@ -16,8 +16,8 @@ def create(lane: str | None, size: int = 1, name: str = "") -> Create:
     return Create(lane, {"name": name}, size=size)
 
 
-@pytest.mark.parametrize(("state", "step"), list(product(LaneState, Step)))
-def test_a_lane_moves_by_the_table_and_no_other_way(state: LaneState, step: Step) -> None:
+@pytest.mark.parametrize(("state", "step"), list(product(LaneState, LaneStep)))
+def test_a_lane_moves_by_the_table_and_no_other_way(state: LaneState, step: LaneStep) -> None:
     lane = _Lane(state)
     if (state, step) in TRANSITIONS:
         Board()._step(lane, step)

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from lanes.entries import Entry, input_items
 from lanes.errors import ClientFault
-from lanes.lineage import Lineage, check_outputs
+from lanes.history.entries import Entry, input_items
+from lanes.history.lineage import Lineage, check_outputs
 
 CALLS = [
     {"type": "function_call", "id": "x", "call_id": "c1"},

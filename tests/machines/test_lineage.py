@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lanes.entries import Entry, input_items
 from lanes.errors import ClientFault
-from lanes.lineage import ENTRY_BYTES, NODE_BYTES, Lineage, Node, check_outputs
+from lanes.history.entries import Entry, input_items
+from lanes.history.lineage import ENTRY_BYTES, NODE_BYTES, Lineage, Node, check_outputs
 
 REASONING: dict[str, Any] = {
     "id": "rs1",

@@ -9,9 +9,8 @@ import pytest
 
 from lanes.codec import encode
 from lanes.errors import Fault, IllegalTransition, UpstreamFault
-from lanes.profile import Profile
-from lanes.states import LIVE, TRANSITIONS, State, Step
-from tests.judge import judge
+from lanes.stream.profile import Profile
+from lanes.stream.run_states import LIVE, TRANSITIONS, RunState, RunStep
 from tests.machines.backend import (
     added,
     args,
@@ -25,11 +24,12 @@ from tests.machines.backend import (
     reasoning,
 )
 from tests.machines.drive import Event, Played, play, start
+from tests.support.judge import judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lanes.run import Run
+    from lanes.stream.run import Run
 
 BROKEN = UpstreamFault("gone", code="server_error", status=502, type="server_error")
 
@@ -42,39 +42,39 @@ def cut(run: Run) -> None:
     run.cut()
 
 
-STEPS: dict[Step, Callable[[Run], object]] = {
-    Step.BEGIN: lambda run: run.begin({}),
-    Step.COMPLETE: lambda run: run.receive(None, b'{"type":"response.completed"}'),
-    Step.STOP: lambda run: run.receive(None, b'{"type":"response.incomplete"}'),
-    Step.FAIL: lambda run: run.fail(BROKEN),
-    Step.ABANDON: lambda run: run.abandon(),
-    Step.CUT: cut,
-    Step.STEER: lambda run: run.receive(None, encode(done(SEALED))),
+STEPS: dict[RunStep, Callable[[Run], object]] = {
+    RunStep.BEGIN: lambda run: run.begin({}),
+    RunStep.COMPLETE: lambda run: run.receive(None, b'{"type":"response.completed"}'),
+    RunStep.STOP: lambda run: run.receive(None, b'{"type":"response.incomplete"}'),
+    RunStep.FAIL: lambda run: run.fail(BROKEN),
+    RunStep.ABANDON: lambda run: run.abandon(),
+    RunStep.CUT: cut,
+    RunStep.STEER: lambda run: run.receive(None, encode(done(SEALED))),
 }
 
 
 ENDED = {
-    State.COMPLETED: "completed",
-    State.INCOMPLETE: "incomplete",
-    State.FAILED: "failed",
-    State.STEERED: "incomplete",
+    RunState.COMPLETED: "completed",
+    RunState.INCOMPLETE: "incomplete",
+    RunState.FAILED: "failed",
+    RunState.STEERED: "incomplete",
 }
 
 
-def reach(state: State) -> tuple[Run, list[Event]]:
+def reach(state: RunState) -> tuple[Run, list[Event]]:
     """A run in that state, the short way."""
     run, sent = start()
-    if state not in (State.STARTING, State.REFUSED, State.ABANDONED):
-        STEPS[Step.BEGIN](run)
-    if state in (State.CUTTING, State.STEERED):
-        STEPS[Step.CUT](run)
+    if state not in (RunState.STARTING, RunState.REFUSED, RunState.ABANDONED):
+        STEPS[RunStep.BEGIN](run)
+    if state in (RunState.CUTTING, RunState.STEERED):
+        STEPS[RunStep.CUT](run)
     steps = {
-        State.COMPLETED: Step.COMPLETE,
-        State.INCOMPLETE: Step.STOP,
-        State.FAILED: Step.FAIL,
-        State.REFUSED: Step.FAIL,
-        State.ABANDONED: Step.ABANDON,
-        State.STEERED: Step.STEER,
+        RunState.COMPLETED: RunStep.COMPLETE,
+        RunState.INCOMPLETE: RunStep.STOP,
+        RunState.FAILED: RunStep.FAIL,
+        RunState.REFUSED: RunStep.FAIL,
+        RunState.ABANDONED: RunStep.ABANDON,
+        RunState.STEERED: RunStep.STEER,
     }
     if state in steps:
         STEPS[steps[state]](run)
@@ -83,7 +83,7 @@ def reach(state: State) -> tuple[Run, list[Event]]:
 
 
 @pytest.mark.parametrize(("row", "target"), TRANSITIONS.items())
-def test_each_row_is_taken(row: tuple[State, Step], target: State) -> None:
+def test_each_row_is_taken(row: tuple[RunState, RunStep], target: RunState) -> None:
     state, step = row
     run, sent = reach(state)
     STEPS[step](run)
@@ -93,21 +93,21 @@ def test_each_row_is_taken(row: tuple[State, Step], target: State) -> None:
     assert len(terminals) == (target in ENDED)
     if target in ENDED:
         assert sent[-1]["response"]["status"] == ENDED[target]
-        if target is not State.STEERED:  # the judge wants to see the steers, too
+        if target is not RunState.STEERED:  # the judge wants to see the steers, too
             judge(sent)
-    assert (state is State.STARTING and target is not State.STREAMING) == (not sent)
+    assert (state is RunState.STARTING and target is not RunState.STREAMING) == (not sent)
 
 
-@pytest.mark.parametrize("row", sorted(set(product(State, Step)) - set(TRANSITIONS)))
-def test_a_missing_row_is_our_own_fault(row: tuple[State, Step]) -> None:
+@pytest.mark.parametrize("row", sorted(set(product(RunState, RunStep)) - set(TRANSITIONS)))
+def test_a_missing_row_is_our_own_fault(row: tuple[RunState, RunStep]) -> None:
     state, step = row
     run, _ = reach(state)
     with pytest.raises(IllegalTransition, match=f"{state}: {step}"):
         run._step(step)
 
 
-@pytest.mark.parametrize("state", [state for state in State if state not in LIVE])
-def test_nothing_gets_out_of_an_end(state: State) -> None:
+@pytest.mark.parametrize("state", [state for state in RunState if state not in LIVE])
+def test_nothing_gets_out_of_an_end(state: RunState) -> None:
     run, sent = reach(state)
     before = len(sent)
     for step in STEPS.values():
@@ -135,7 +135,7 @@ def test_our_own_fault_keeps_what_was_finished() -> None:
     for event in (created(), added(message()), delta("ab")):
         run.receive(None, encode(event))
     assert run.give_up(fault) is True
-    assert run.state is State.FAILED
+    assert run.state is RunState.FAILED
     assert sent[-1]["response"]["output"] == []
     assert sent[-1]["response"]["error"] == {"code": "server_error", "message": "ours"}
     assert run.give_up(fault) is True
@@ -156,7 +156,7 @@ ERRORS: dict[str, Event] = {
 def test_an_error_before_created_is_a_refusal(error: Event) -> None:
     played = play([error, created(), completed()])
     assert played.events == []
-    assert played.run.state is State.REFUSED
+    assert played.run.state is RunState.REFUSED
     assert played.run.fault is not None
     assert (played.run.fault.message, played.run.fault.status) == ("overloaded", 500)
 
@@ -188,10 +188,10 @@ def test_a_cut_keeps_what_was_sent() -> None:
 def test_what_is_no_event_ends_a_response(data: bytes) -> None:
     run, sent = start()
     run.receive(None, data)
-    assert run.state is State.REFUSED
-    run, sent = reach(State.STREAMING)
+    assert run.state is RunState.REFUSED
+    run, sent = reach(RunState.STREAMING)
     run.receive(None, data)
-    assert run.state is State.FAILED
+    assert run.state is RunState.FAILED
     assert judge(sent)
 
 

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanes.codec import encode
-from lanes.profile import Profile
-from tests.judge import judge
-from tests.judge_response import ResponseJudge
+from lanes.stream.profile import Profile
 from tests.machines.absurd import Received, bodies
 from tests.machines.drive import Event, Played, feed, play
 from tests.machines.plausible import spoiled, streams
+from tests.support.judge import judge
+from tests.support.judge_response import ResponseJudge
 
 PROFILES = st.builds(Profile, *[st.booleans()] * len(fields(Profile)))
 PIECE = re.compile(r"<(\d+):(\d+)>")

@@ -7,10 +7,10 @@ from typing import Any, get_args
 import pytest
 from openai.types.responses import ResponseError
 
-from gateway.upstream.faults import refusal
+from gateway.upstream.transport.faults import refusal
 from lanes.codec import encode
 from lanes.errors import UpstreamFault
-from lanes.faults import ERROR_CODES, reported, response_error
+from lanes.stream.backend_errors import ERROR_CODES, reported, response_error
 from tests.machines.backend import completed, created, ended
 from tests.machines.drive import feed, play
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.dialects.openai import DIALECT
-from lanes.profile import Profile
+from lanes.stream.profile import Profile
 from tests.machines.backend import (
     added,
     call,

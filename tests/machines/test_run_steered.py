@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lanes.codec import encode
-from lanes.states import State
+from lanes.stream.run_states import RunState
 from tests.machines.backend import added, completed, created, delta, message
 from tests.machines.drive import start
 
 if TYPE_CHECKING:
-    from lanes.run import Run
+    from lanes.stream.run import Run
 
 STEERED = {"status": "incomplete", "incomplete_details": {"reason": "steered"}}
 
@@ -41,11 +41,11 @@ def text(sent: list[dict[str, Any]]) -> str:
 def test_the_upstream_finds_the_boundary() -> None:
     run, sent = talking()
     run.cut(here=False)
-    assert run.state is State.CUTTING
+    assert run.state is RunState.CUTTING
     say(run, delta("def"))
     assert not run.over
     stopped(run)
-    assert (run.state, run.stopped) == (State.STEERED, False)
+    assert (run.state, run.stopped) == (RunState.STEERED, False)
     assert sent[-1]["type"] == "response.incomplete"
     assert sent[-1]["response"]["incomplete_details"] == {"reason": "steered"}
     assert text(sent) == "abcdef"
@@ -57,7 +57,7 @@ def test_it_may_finish_first() -> None:
     run, sent = talking()
     run.cut(here=False)
     say(run, completed())
-    assert (run.state, run.stopped) == (State.COMPLETED, False)
+    assert (run.state, run.stopped) == (RunState.COMPLETED, False)
     assert sent[-1]["response"]["incomplete_details"] is None
 
 
@@ -67,7 +67,7 @@ def test_the_upstream_does_not_take_it_after_all(first: bool) -> None:
     if first:
         run.cut(here=False)
     run.cut()
-    assert (run.state, run.stopped) == (State.STEERED, True)
+    assert (run.state, run.stopped) == (RunState.STEERED, True)
     assert text(sent) == "abc"
     stopped(run)
     assert sum(event["type"] == "response.incomplete" for event in sent) == 1
@@ -81,16 +81,16 @@ def test_cut_here_within_what_cannot_be_cut() -> None:
     say(run, added(sealed))
     run.cut(here=False)
     run.cut()
-    assert run.state is State.CUTTING
+    assert run.state is RunState.CUTTING
     stopped(run)
-    assert (run.state, run.stopped) == (State.STEERED, False)
+    assert (run.state, run.stopped) == (RunState.STEERED, False)
 
 
 def test_an_upstream_that_was_not_steered_here() -> None:
     """The client would wait for a successor that nobody makes."""
     run, sent = talking()
     stopped(run)
-    assert run.state is State.INCOMPLETE
+    assert run.state is RunState.INCOMPLETE
     assert sent[-1]["response"]["incomplete_details"] == {"reason": None}
 
 

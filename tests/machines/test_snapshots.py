@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from openai.types.responses import Response
 
-from lanes.response import DEFAULTS, Snapshots, usage
-from tests.judge_response import KEYS
+from lanes.stream.snapshots import DEFAULTS, Snapshots, usage
 from tests.machines.backend import completed, created
 from tests.machines.drive import NOW, play
+from tests.support.judge_response import KEYS
 
 RID = "resp_" + "0" * 32
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 
-from tests.rehearse.stand import Stand
+from tests.support.rehearsal import Stand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def raised(rate: float) -> Iterator[Stand]:
-    program = f"from gateway.rehearse.server import serve; serve('127.0.0.1', 0, {rate})"
+    program = f"from gateway.tools.rehearse.server import serve; serve('127.0.0.1', 0, {rate})"
     command = [sys.executable, "-c", program]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         assert child.stdout is not None

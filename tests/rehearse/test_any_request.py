@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from gateway.rehearse.checks import Refused
-from gateway.rehearse.items import SHAPES
-from gateway.rehearse.request import KEYS, read
-from gateway.rehearse.script import decide
-from gateway.rehearse.telling import Telling
-from tests.rehearse.stand import WEATHER
+from gateway.tools.rehearse.events import ResponseEvents
+from gateway.tools.rehearse.items import SHAPES
+from gateway.tools.rehearse.refusals import RequestRefused
+from gateway.tools.rehearse.request import KEYS, read
+from gateway.tools.rehearse.script import decide
+from tests.support.rehearsal import WEATHER
 
 STRICT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 
@@ -58,13 +58,13 @@ SETTINGS = st.fixed_dictionaries(
 
 def told(request: dict[str, Any]) -> list[dict[str, Any]]:
     checked = read(json.dumps(request).encode())
-    telling = Telling(checked, decide(checked), "0" * 32, lambda: 0.0)
+    telling = ResponseEvents(checked, decide(checked), "0" * 32, lambda: 0.0)
     return [event for _, event in telling.steps()]
 
 
 @given(st.dictionaries(st.sampled_from(sorted(KEYS)), JUNK), st.lists(ITEM, max_size=4))
 def test_junk_is_refused_or_answered(junk: dict[str, Any], items: list[dict[str, Any]]) -> None:
-    with suppress(Refused):
+    with suppress(RequestRefused):
         told({"model": "m", "input": items, **junk})
 
 

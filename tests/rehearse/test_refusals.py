@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.rehearse.stand import Stand, assistant, user
+from tests.support.rehearsal import Stand, assistant, user
 
 CALL = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
 OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "x"}

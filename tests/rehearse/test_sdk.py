@@ -8,7 +8,7 @@ import openai
 import pytest
 from pydantic import BaseModel
 
-from tests.rehearse.stand import WEATHER, Stand
+from tests.support.rehearsal import WEATHER, Stand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

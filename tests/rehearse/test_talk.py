@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.rehearse.stand import WEATHER, Stand, assistant, deltas, last, user
+from tests.support.rehearsal import WEATHER, Stand, assistant, deltas, last, user
 
 
 def kinds(events: list[dict[str, Any]]) -> list[str]:

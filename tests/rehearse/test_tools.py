@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.rehearse.stand import WEATHER, Stand, deltas, last, user
+from tests.support.rehearsal import WEATHER, Stand, deltas, last, user
 
 CUSTOM = {"type": "custom", "name": "run_code"}
 

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from tests.rehearse.conftest import raised
-from tests.rehearse.stand import WEATHER, Stand, deltas, last, parse
+from tests.support.rehearsal import WEATHER, Stand, deltas, last, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable

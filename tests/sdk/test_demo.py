@@ -10,9 +10,9 @@ import click
 import pytest
 from anyio import to_thread
 
-from gateway.children import spawn
-from gateway.demo import how_to_try, run
-from gateway.settings import Settings
+from gateway.config.settings import Settings
+from gateway.process.children import spawn
+from gateway.process.demo import how_to_try, run
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(90)]
 
@@ -40,7 +40,7 @@ async def test_the_printed_lines_work() -> None:
 
 
 def test_missing_wheels_are_one_clear_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.llama.find_spec", lambda name: None)
+    monkeypatch.setattr("gateway.process.llama.find_spec", lambda name: None)
     with pytest.raises(click.ClickException, match="run `make demo`"):
         run(Settings())
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from openai import AsyncOpenAI, AuthenticationError, NotFoundError
 
-from gateway.settings import Settings
-from gateway.upstream.settings import UpstreamSettings
-from tests.fakes.gateway import running
-from tests.sdk.judging import MODEL
+from gateway.config.settings import Settings
+from gateway.config.upstream_settings import UpstreamSettings
+from tests.support.gateway import running
+from tests.support.judged_sdk import MODEL
 
 if TYPE_CHECKING:
     from openai.types import Model

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.judge import StreamJudge, validate
+from tests.support.judge import StreamJudge, validate
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(240)]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from openai import AsyncOpenAI
 
-from tests.sdk.judging import MODEL, Lanes, judged
+from tests.support.judged_sdk import MODEL, Lanes, judged
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from anyio import to_thread
 from openai import OpenAI
 
-from tests.sdk.judging import MODEL, Lanes, judged
+from tests.support.judged_sdk import MODEL, Lanes, judged
 
 
 def _plan_fork_join(url: str) -> None:

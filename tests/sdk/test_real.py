@@ -16,8 +16,8 @@ import pytest
 from anyio import to_thread
 from openai import AsyncOpenAI
 
-from tests.fakes.client import connect
-from tests.sdk.judging import Lanes, judged
+from tests.support.client import connect
+from tests.support.judged_sdk import Lanes, judged
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

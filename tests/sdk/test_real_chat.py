@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gateway.llama import MODEL
-from gateway.settings import Settings
-from tests.fakes.client import connect
-from tests.fakes.gateway import running
+from gateway.config.settings import Settings
+from gateway.process.llama import MODEL
+from tests.support.client import connect
+from tests.support.gateway import running
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.fakes.client import Client, Event
+    from tests.support.client import Client, Event
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(90)]
 

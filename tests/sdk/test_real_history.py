@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from gateway.upstream.dialect import find
-from tests.dialects.reading import profile, read
 from tests.dialects.test_continued import PARENTS, history
 from tests.dialects.test_strict import PLAIN, ROWS
 from tests.dialects.test_tapes import ENDS, reads
+from tests.support.dialect_reading import profile, read
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(90)]
 

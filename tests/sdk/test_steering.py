@@ -8,8 +8,8 @@ import pytest
 from anyio import to_thread
 from openai import AsyncOpenAI, OpenAI
 
-from tests.sdk.judging import MODEL, judged
 from tests.sdk.test_openai_async import LOOK
+from tests.support.judged_sdk import MODEL, judged
 
 if TYPE_CHECKING:
     from openai.types.responses import Response

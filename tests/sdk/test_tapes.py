@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from openai import AsyncOpenAI
 
-from gateway.settings import Settings
-from tests.dialects.reading import dialect_of, received
+from gateway.config.settings import Settings
 from tests.dialects.strict import refuses
 from tests.dialects.test_tapes import ENDS, reads
-from tests.fakes.gateway import running
-from tests.fakes.upstream import upstream
 from tests.machines.drive import REQUEST, start
-from tests.sdk.judging import Follower, judged
+from tests.support.dialect_reading import dialect_of, received
+from tests.support.gateway import running
+from tests.support.judged_sdk import Follower, judged
+from tests.support.upstream import upstream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from openai.resources.responses.responses import AsyncResponsesConnection
 
-    from tests.fakes.exchange import Exchange
-    from tests.fakes.upstream import Upstream
+    from tests.support.exchange import Exchange
+    from tests.support.upstream import Upstream
 
 PARENTS = [name for name in ENDS if ENDS[name][0] != "failed"]
 STEER, FIRST = "the steer", "the first words"

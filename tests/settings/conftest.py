@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from gateway import values
 from gateway.cli import cli
+from gateway.config import setting_types
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     for name in [name for name in os.environ if name.startswith("MULTILANE_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(values, "dialects", lambda: ["llamacpp", "openai"])
+    monkeypatch.setattr(setting_types, "dialects", lambda: ["llamacpp", "openai"])
     return tmp_path
 
 
@@ -33,7 +33,11 @@ def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the commands handed on: stands in for all that they would run."""
     calls: list[Any] = []
-    for module, function in (("server", "serve"), ("rehearse.server", "serve"), ("demo", "run")):
+    for module, function in (
+        ("process.server", "serve"),
+        ("tools.rehearse.server", "serve"),
+        ("process.demo", "run"),
+    ):
         fake = ModuleType(f"gateway.{module}")
         setattr(fake, function, lambda *given: calls.append(given))
         monkeypatch.setitem(sys.modules, f"gateway.{module}", fake)

@@ -9,11 +9,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from gateway.auth import Admitted, Gate, Headers, Refused, key_id, upstream_headers
+from gateway.client.auth import (
+    AdmittedClient,
+    Authenticator,
+    Headers,
+    UpgradeRefused,
+    key_id,
+    upstream_headers,
+)
 
 HOST = (b"host", b"gw.example")
 KEY = (b"authorization", b"Bearer sk-one")
-GATE = Gate([SecretStr("sk-one"), "sk-two"], ["https://app.example"])
+GATE = Authenticator([SecretStr("sk-one"), "sk-two"], ["https://app.example"])
 ONE, TWO = key_id("sk-one"), key_id("sk-two")
 
 
@@ -21,8 +28,8 @@ def protocols(*values: bytes) -> Headers:
     return [HOST, *((b"sec-websocket-protocol", value) for value in values)]
 
 
-def refusal(gate: Gate, headers: Headers) -> Refused:
-    with pytest.raises(Refused) as refused:
+def refusal(gate: Authenticator, headers: Headers) -> UpgradeRefused:
+    with pytest.raises(UpgradeRefused) as refused:
         gate.admit(headers)
     assert "sk-" not in f"{refused.value!r} {refused.value.message} {refused.value.headers}"
     return refused.value
@@ -37,7 +44,7 @@ def refusal(gate: Gate, headers: Headers) -> Refused:
     ],
 )
 def test_bearer(value: bytes, key: str) -> None:
-    assert GATE.admit([HOST, (b"authorization", value)]) == Admitted(key, None)
+    assert GATE.admit([HOST, (b"authorization", value)]) == AdmittedClient(key, None)
 
 
 @pytest.mark.parametrize(
@@ -96,24 +103,24 @@ def test_no_key(headers: Headers) -> None:
     ],
 )
 def test_browser_keys_are_never_echoed(values: list[bytes], echoed: str | None) -> None:
-    assert GATE.admit(protocols(*values)) == Admitted(ONE, echoed)
+    assert GATE.admit(protocols(*values)) == AdmittedClient(ONE, echoed)
 
 
 def test_a_bearer_counts_before_a_subprotocol() -> None:
     headers = [KEY, *protocols(b"realtime, openai-insecure-api-key.sk-two")]
-    assert GATE.admit(headers) == Admitted(ONE, "realtime")
+    assert GATE.admit(headers) == AdmittedClient(ONE, "realtime")
 
 
 def test_an_open_gate_asks_for_nothing() -> None:
-    gate = Gate([], [])
-    assert gate.admit([]) == Admitted("open", None)
+    gate = Authenticator([], [])
+    assert gate.admit([]) == AdmittedClient("open", None)
     offered = protocols(b"openai-insecure-api-key.any, responses")
-    assert gate.admit(offered) == Admitted("open", "responses")
+    assert gate.admit(offered) == AdmittedClient("open", "responses")
 
 
 def test_an_empty_key_opens_nothing() -> None:
     for headers in ([], [(b"authorization", b"Bearer ")], protocols(b"openai-insecure-api-key.")):
-        assert refusal(Gate([""], []), headers).status == 401
+        assert refusal(Authenticator([""], []), headers).status == 401
 
 
 def test_key_ids_are_short_and_stable_and_apart() -> None:
@@ -157,7 +164,7 @@ def test_origins_kept_out(origin: bytes, host: bytes) -> None:
     headers = [(b"host", host), (b"origin", origin), KEY]
     refused = refusal(GATE, headers)
     assert (refused.status, refused.code, refused.headers) == (403, "origin_not_allowed", {})
-    assert Gate(["sk-one"], ["*"]).admit(headers).key_id == ONE
+    assert Authenticator(["sk-one"], ["*"]).admit(headers).key_id == ONE
 
 
 @pytest.mark.parametrize("name", [b"host", b"origin"])
@@ -179,10 +186,10 @@ def test_two_of_what_there_is_one_of(name: bytes) -> None:
 def test_a_rebound_name_is_not_our_own_where_no_key_is_asked(place: bytes, status: int) -> None:
     headers = [(b"host", place), (b"origin", b"http://" + place)]
     if status:
-        assert refusal(Gate([], []), headers).status == status
-        assert Gate([], ["http://rebound.example:8080"]).admit(headers).key_id == "open"
+        assert refusal(Authenticator([], []), headers).status == status
+        assert Authenticator([], ["http://rebound.example:8080"]).admit(headers).key_id == "open"
     else:
-        assert Gate([], []).admit(headers).key_id == "open"
+        assert Authenticator([], []).admit(headers).key_id == "open"
 
 
 NAMES = st.sampled_from(
@@ -194,8 +201,8 @@ VALUES = st.binary(max_size=40) | st.sampled_from([b"Bearer ", b"openai-insecure
 @given(st.lists(st.tuples(NAMES, VALUES | st.builds(bytes.__add__, VALUES, VALUES)), max_size=6))
 @example([(b"sec-websocket-protocol", b"-insecure-api-key.")])
 def test_odd_headers_raise_nothing_else(headers: list[tuple[bytes, bytes]]) -> None:
-    for gate in (GATE, Gate([], []), Gate(["k"], ["*"])):
-        with contextlib.suppress(Refused):
+    for gate in (GATE, Authenticator([], []), Authenticator(["k"], ["*"])):
+        with contextlib.suppress(UpgradeRefused):
             spoken = (gate.admit(headers).subprotocol or "").lower()
             assert not spoken.startswith("openai-insecure-api-key.")
     for value in upstream_headers(headers, authorization=True).values():

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway import children
-from gateway.children import ChildFailed, spawn
+from gateway.process import children
+from gateway.process.children import ChildFailed, spawn
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ STAY = (
 )
 PARENT = (
     "import sys, threading, time\n"
-    "from gateway import children\n"
+    "from gateway.process import children\n"
     "def go():\n"
     "    child = children.spawn([sys.executable, '-c', sys.argv[2], sys.argv[1]])\n"
     "    child.ready('ready ', 10)\n"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gateway import cli
-from gateway.settings import FILE_ONLY, Settings, flag, variable
+from gateway.config.settings import FILE_ONLY, Settings, flag, variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from click.testing import Result
 
 #: Costly, and none of a gateway's business at its start.
-COSTLY = ("rich", "httpx", "openai", "starlette", "uvicorn", "anyio", "gateway.load")
+COSTLY = ("rich", "httpx", "openai", "starlette", "uvicorn", "anyio", "gateway.tools.load")
 
 
 def test_serve_hands_on_what_was_given(run: Callable[..., Result], started: list[Any]) -> None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway import listening
-from gateway.listening import BindFailed, Listener, listen
+from gateway.process import listening
+from gateway.process.listening import BindFailed, Listener, listen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -87,7 +87,7 @@ def test_debug_never_opens_the_logger_that_writes_out_headers() -> None:
 def test_warnings_of_a_kind_are_spared(capsys: pytest.CaptureFixture[str]) -> None:
     now = 0.0
     logs.configure("info", "text")
-    sparing = logs.Sparing(logging.getLogger("multilane"), 10, lambda: now)
+    sparing = logs.ThrottledWarnings(logging.getLogger("multilane"), 10, lambda: now)
     for now, kind in ((0.0, "a"), (1.0, "a"), (2.0, "b"), (9.9, "a"), (10.0, "a"), (21.0, "a")):
         sparing.warning(kind, f"{kind} at {now:g}")
     lines = [line.partition("multilane: ")[2] for line in capsys.readouterr().err.splitlines()]

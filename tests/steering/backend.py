@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lanes.errors import UpstreamFault
-from lanes.profile import Profile
-from tests.fakes.events import message, response
+from lanes.stream.profile import Profile
+from tests.support.events import message, response
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lanes.ports import Event, Steering
+    from lanes.ports import BackendSteering, Event
 
 CLIENT_OWNED = ("call", "custom")
 _ITEMS: dict[str, dict[str, Any]] = {
@@ -52,7 +52,7 @@ class Body:
     profile: Profile
     open: str | None = None
     text: str = ""
-    steering: Steering | None = None
+    steering: BackendSteering | None = None
     called: bool = False
     began: bool = False
     count: int = -1

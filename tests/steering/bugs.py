@@ -6,19 +6,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lanes import worker
+from lanes.attempt import StartGate
 from lanes.board import Board
-from lanes.carried import Before
-from lanes.items import Item
-from lanes.output import Output
-from lanes.run import Run
-from lanes.states import State
+from lanes.stream.items import Item
+from lanes.stream.output import Output
+from lanes.stream.run import Run
+from lanes.stream.run_states import RunState
 from lanes.worker import Worker
 from steering import desk, ledger
 from steering.clerk import Clerk
 from steering.desk import Desk
 from steering.frames import failed, pending
-from steering.ledger import Ledger, Phase, Target
-from steering.states import State as Submitted
+from steering.ledger import Ledger, Target, TargetPhase
+from steering.states import SubmissionState as Submitted
 from steering.stores.base import StoreUnavailable
 from tests.machines.bugs import Bugs
 from tests.steering.rules import play
@@ -114,7 +114,7 @@ def a_create_leaves_the_steers(original: Any) -> Any:
 @BUGS.plant(Desk, "_waiting")
 def every_create_takes_the_steers(original: Any) -> Any:
     def waiting(self: Desk, response_id: str | None, lane: str | None) -> Any:
-        targets = [t for t in self._ledger._targets.values() if t.phase is Phase.WAITING]
+        targets = [t for t in self._ledger._targets.values() if t.phase is TargetPhase.WAITING]
         mine = [t.id for t in targets if t.lane == lane]
         return original(self, mine[0] if mine else response_id, lane)
 
@@ -225,7 +225,7 @@ def a_cut_leaves_the_backend_running(original: Any) -> Any:
 
 @BUGS.plant(worker, "_KEPT")
 def a_steered_response_is_no_parent(original: Any) -> Any:
-    return original - {State.STEERED}
+    return original - {RunState.STEERED}
 
 
 @BUGS.plant(worker, "prepend")
@@ -252,6 +252,6 @@ def a_create_that_starts_is_not_seen(original: Any) -> Any:
     return _nothing
 
 
-@BUGS.plant(Before, "stop")
+@BUGS.plant(StartGate, "stop")
 def a_create_that_waits_for_the_store_is_not_answered_at_the_end(original: Any) -> Any:
     return _nothing

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from tests.fakes.events import response
 from tests.steering.backend import Backend, Body, texts_of
 from tests.steering.rules import ACTIONS, ENDS, Rules
 from tests.steering.stage import Stage
+from tests.support.events import response
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,35 +12,35 @@ import logging
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from gateway.connection import Connection
-from gateway.settings import Settings
+from gateway.client.connection import ClientConnection
+from gateway.config.settings import Settings
 from steering.clerk import Clerk
-from steering.stores.base import Record, StoreUnavailable
-from steering.stores.memory import MemorySteers
-from tests.judge import StreamJudge
+from steering.stores.base import SteerRecord, StoreUnavailable
+from steering.stores.memory import MemorySteerStore
 from tests.steering.backend import Backend
+from tests.support.judge import StreamJudge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gateway.socket import Socket
+    from gateway.client.socket import ClientSocket
     from lanes.ports import Upstream
-    from steering.states import State
+    from steering.states import SubmissionState
 
 MAX_ACTIVE, MAX_STEERS = 2, 4
 Event = dict[str, Any]
 
 
-class Store(MemorySteers):
+class Store(MemorySteerStore):
     """A store that answers an append when it is told to, and fails to settle now and then."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
-        self.asked: list[tuple[Record, asyncio.Future[str]]] = []
+        self.asked: list[tuple[SteerRecord, asyncio.Future[str]]] = []
         self.trouble: list[str] = []
         self._loop = loop
 
-    async def append(self, record: Record) -> None:
+    async def append(self, record: SteerRecord) -> None:
         how: asyncio.Future[str] = self._loop.create_future()
         self.asked.append((record, how))
         told = "applied"  # the connection ended meanwhile, and the store was asked all the same
@@ -56,7 +56,7 @@ class Store(MemorySteers):
         self,
         target: str,
         ids: Sequence[str],
-        state: State,
+        state: SubmissionState,
         *,
         reason: str | None = None,
         successor: str | None = None,
@@ -73,7 +73,7 @@ class Store(MemorySteers):
         if waiting:
             waiting[pick % len(waiting)].set_result(how)
 
-    def written(self, steer_id: str) -> Record | None:
+    def written(self, steer_id: str) -> SteerRecord | None:
         return self._records.get(self._targets.get(steer_id, ""), {}).get(steer_id)
 
 
@@ -132,8 +132,8 @@ class Stage(logging.Handler):
 
     async def _serve(self) -> None:
         records: Any = SimpleNamespace(clerk=self._clerk, archive=_NoArchive())
-        self.connection = Connection(
-            cast("Socket", self.socket),
+        self.connection = ClientConnection(
+            cast("ClientSocket", self.socket),
             cast("Upstream", self.backend),
             records,
             Settings(max_active=MAX_ACTIVE, max_steers=MAX_STEERS),

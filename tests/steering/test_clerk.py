@@ -10,9 +10,9 @@ import pytest
 
 from steering import clerk
 from steering.clerk import Clerk
-from steering.states import State
+from steering.states import SubmissionState
 from steering.stores.base import StoreUnavailable
-from steering.stores.memory import MemorySteers
+from steering.stores.memory import MemorySteerStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,15 +22,17 @@ STEERS = [f"steer_{'a' * 16}{number:016x}" for number in range(3)]
 STEER = STEERS[0]
 
 
-class Store(MemorySteers):
+class Store(MemorySteerStore):
     """Away for as many writes as it is told."""
 
     def __init__(self, away: int = 0) -> None:
         super().__init__()
         self.away = away
-        self.told: list[State] = []
+        self.told: list[SubmissionState] = []
 
-    async def settle(self, target: str, ids: Sequence[str], state: State, **kept: Any) -> None:
+    async def settle(
+        self, target: str, ids: Sequence[str], state: SubmissionState, **kept: Any
+    ) -> None:
         if self.away:
             self.away -= 1
             raise StoreUnavailable("planted")
@@ -38,7 +40,7 @@ class Store(MemorySteers):
         await super().settle(target, ids, state, **kept)
 
 
-def _tell(writer: Clerk, *states: State) -> None:
+def _tell(writer: Clerk, *states: SubmissionState) -> None:
     for state in states:
         writer.settle(RESPONSE, [STEER], state, None, None)
 
@@ -50,24 +52,30 @@ async def test_verdicts_are_written_in_order(away: int, monkeypatch: pytest.Monk
     writer = Clerk(store, "me")
     record = writer.record(STEER, "key", RESPONSE, {"é": [1.0]}, 5.0)
     assert (record.input, record.owner) == ('{"é":[1.0]}'.encode(), "me")
-    assert (record.state, record.created_at, record.updated_at) == (State.ACCEPTED, 5.0, 5.0)
+    assert (record.state, record.created_at, record.updated_at) == (
+        SubmissionState.ACCEPTED,
+        5.0,
+        5.0,
+    )
     await writer.append(record)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(writer.run)
-        _tell(writer, State.PENDING, State.BOUND)
+        _tell(writer, SubmissionState.PENDING, SubmissionState.BOUND)
         await writer.flush(5)
-        assert store.told[-1] is State.BOUND  # what is old news by now need not be written
-        _tell(writer, State.COMMITTED)
+        assert (
+            store.told[-1] is SubmissionState.BOUND
+        )  # what is old news by now need not be written
+        _tell(writer, SubmissionState.COMMITTED)
         await writer.flush(5)
         tasks.cancel_scope.cancel()
     found = await store.get("key", STEER)
     assert found is not None
-    assert found.state is State.COMMITTED
+    assert found.state is SubmissionState.COMMITTED
 
 
 async def test_flush_does_not_wait_for_ever() -> None:
     writer = Clerk(Store(), "me")
-    _tell(writer, State.DROPPED)
+    _tell(writer, SubmissionState.DROPPED)
     with anyio.fail_after(5):
         await writer.flush(0.01)  # nobody runs it
 
@@ -79,11 +87,15 @@ async def test_a_backlog_is_bounded_and_says_what_it_lost(
     store = Store()
     writer = Clerk(store, "me")
     with caplog.at_level(logging.ERROR):
-        for steer, state in zip(STEERS, (State.PENDING, State.BOUND, State.FAILED), strict=True):
+        for steer, state in zip(
+            STEERS,
+            (SubmissionState.PENDING, SubmissionState.BOUND, SubmissionState.FAILED),
+            strict=True,
+        ):
             writer.settle(RESPONSE, [steer], state, None, None)
     assert f"lost that ['{STEER}'] is pending" in caplog.text
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(writer.run)
         await writer.flush(5)
         tasks.cancel_scope.cancel()
-    assert store.told == [State.BOUND, State.FAILED]
+    assert store.told == [SubmissionState.BOUND, SubmissionState.FAILED]

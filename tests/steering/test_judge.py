@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.judge import judge
-from tests.judge_steer import Fate
-from tests.test_judge import good
+from tests.support.judge import judge
+from tests.support.judge_steer import Fate
+from tests.support.test_judge import good
 
 if TYPE_CHECKING:
     from collections.abc import Callable

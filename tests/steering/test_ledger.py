@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from steering.errors import Code, IllegalStep, SteerFault
-from steering.ledger import Ledger, Phase, Submission, Target
-from steering.states import ENDS, TRANSITIONS, State, Step
+from steering.errors import IllegalSubmissionStep, SteerErrorCode, SteerFault
+from steering.ledger import Ledger, Submission, Target, TargetPhase
+from steering.states import ENDS, TRANSITIONS, SubmissionState, SubmissionStep
 
 #: How a submission gets into each state.
-PATHS: dict[State, tuple[Step, ...]] = {
-    State.ADMITTING: (),
-    State.ACCEPTED: (Step.ACCEPT,),
-    State.PENDING: (Step.ACCEPT, Step.HOLD),
-    State.BOUND: (Step.ACCEPT, Step.BIND),
-    State.COMMITTED: (Step.ACCEPT, Step.BIND, Step.COMMIT),
-    State.FAILED: (Step.FAIL,),
-    State.DROPPED: (Step.DROP,),
+PATHS: dict[SubmissionState, tuple[SubmissionStep, ...]] = {
+    SubmissionState.ADMITTING: (),
+    SubmissionState.ACCEPTED: (SubmissionStep.ACCEPT,),
+    SubmissionState.PENDING: (SubmissionStep.ACCEPT, SubmissionStep.HOLD),
+    SubmissionState.BOUND: (SubmissionStep.ACCEPT, SubmissionStep.BIND),
+    SubmissionState.COMMITTED: (SubmissionStep.ACCEPT, SubmissionStep.BIND, SubmissionStep.COMMIT),
+    SubmissionState.FAILED: (SubmissionStep.FAIL,),
+    SubmissionState.DROPPED: (SubmissionStep.DROP,),
 }
 
 
@@ -36,13 +36,13 @@ def submitted(ledger: Ledger, target: Target, name: str = "s1", size: int = 10) 
     return ledger.submit(name, target, "x", [{"role": "user"}], size)
 
 
-def refused(ledger: Ledger, target: Target, size: int = 10) -> Code:
+def refused(ledger: Ledger, target: Target, size: int = 10) -> SteerErrorCode:
     with pytest.raises(SteerFault) as fault:
         submitted(ledger, target, size=size)
     return fault.value.code
 
 
-def in_state(state: State) -> tuple[Ledger, Target, Submission]:
+def in_state(state: SubmissionState) -> tuple[Ledger, Target, Submission]:
     ledger = Ledger()
     target = opened(ledger)
     submission = submitted(ledger, target)
@@ -52,12 +52,12 @@ def in_state(state: State) -> tuple[Ledger, Target, Submission]:
     return ledger, target, submission
 
 
-@pytest.mark.parametrize("step", Step)
-@pytest.mark.parametrize("state", State)
-def test_every_row_and_every_missing_one(state: State, step: Step) -> None:
+@pytest.mark.parametrize("step", SubmissionStep)
+@pytest.mark.parametrize("state", SubmissionState)
+def test_every_row_and_every_missing_one(state: SubmissionState, step: SubmissionStep) -> None:
     ledger, target, submission = in_state(state)
     if (state, step) not in TRANSITIONS:
-        with pytest.raises(IllegalStep, match=f"cannot {step} while {state}"):
+        with pytest.raises(IllegalSubmissionStep, match=f"cannot {step} while {state}"):
             ledger._step(submission, step)
         assert submission.state is state
         return
@@ -68,7 +68,7 @@ def test_every_row_and_every_missing_one(state: State, step: Step) -> None:
 
 def test_an_end_has_no_way_out() -> None:
     assert not [row for row in TRANSITIONS if row[0] in ENDS]
-    assert set(PATHS) == set(State)
+    assert set(PATHS) == set(SubmissionState)
 
 
 def test_the_calls_take_the_steps() -> None:
@@ -77,7 +77,7 @@ def test_the_calls_take_the_steps() -> None:
     first, second, third = (submitted(ledger, target, f"s{n}") for n in range(3))
     ledger.accept(first)
     ledger.accept(second)
-    ledger.end(target, Phase.WAITING, [{"type": "x"}])
+    ledger.end(target, TargetPhase.WAITING, [{"type": "x"}])
     assert ledger.hold(target) == [first, second]
     assert ledger.hold(target) == []  # each is pending once
     ledger.accept(third)
@@ -86,7 +86,7 @@ def test_the_calls_take_the_steps() -> None:
     assert ledger.bind(target) == [first, second, third]
     with pytest.raises(SteerFault) as fault:
         ledger.accept(late)
-    assert fault.value.code is Code.NOT_ACTIVE
+    assert fault.value.code is SteerErrorCode.NOT_ACTIVE
     ledger.fail(late)
     ledger.commit(first)
     ledger.fail(second)
@@ -94,19 +94,24 @@ def test_the_calls_take_the_steps() -> None:
     assert ledger.drop() == [third]
     assert target.waiting == []
     states = [one.state for one in (first, second, third, late)]
-    assert states == [State.COMMITTED, State.FAILED, State.DROPPED, State.FAILED]
+    assert states == [
+        SubmissionState.COMMITTED,
+        SubmissionState.FAILED,
+        SubmissionState.DROPPED,
+        SubmissionState.FAILED,
+    ]
 
 
 @pytest.mark.parametrize(
     ("phase", "code"),
     [
-        (Phase.ACTIVE, None),
-        (Phase.WAITING, None),
-        (Phase.COMPLETED, Code.COMPLETED),
-        (Phase.CLOSED, Code.NOT_ACTIVE),
+        (TargetPhase.ACTIVE, None),
+        (TargetPhase.WAITING, None),
+        (TargetPhase.COMPLETED, SteerErrorCode.COMPLETED),
+        (TargetPhase.CLOSED, SteerErrorCode.NOT_ACTIVE),
     ],
 )
-def test_what_each_phase_takes(phase: Phase, code: Code | None) -> None:
+def test_what_each_phase_takes(phase: TargetPhase, code: SteerErrorCode | None) -> None:
     ledger = Ledger()
     target = opened(ledger)
     early = submitted(ledger, target)
@@ -119,48 +124,48 @@ def test_what_each_phase_takes(phase: Phase, code: Code | None) -> None:
     with pytest.raises(SteerFault) as fault:
         ledger.accept(early)
     assert fault.value.code is code
-    assert early.state is State.ADMITTING
+    assert early.state is SubmissionState.ADMITTING
 
 
 def test_its_kind_is_told_before_its_phase() -> None:
     ledger = Ledger(max_waiting=0)
     target = opened(ledger, refusal="not this kind")
-    ledger.end(target, Phase.COMPLETED)
+    ledger.end(target, TargetPhase.COMPLETED)
     with pytest.raises(SteerFault, match="not this kind") as fault:
         submitted(ledger, target)
-    assert fault.value.code is Code.NOT_SUPPORTED
+    assert fault.value.code is SteerErrorCode.NOT_SUPPORTED
 
 
 def test_so_many_may_wait() -> None:
     ledger = Ledger()
     target, other = opened(ledger), opened(ledger, "r2")
     taken = [submitted(ledger, target, f"s{n}") for n in range(32)]
-    assert refused(ledger, target) is Code.TOO_MANY
+    assert refused(ledger, target) is SteerErrorCode.TOO_MANY
     submitted(ledger, other)
     ledger.fail(taken[3])
     submitted(ledger, target)
-    assert refused(ledger, target) is Code.TOO_MANY
+    assert refused(ledger, target) is SteerErrorCode.TOO_MANY
 
 
 def test_so_much_may_wait() -> None:
     ledger = Ledger()
     target = opened(ledger)
-    assert refused(ledger, target, (1 << 20) + 1) is Code.TOO_MANY
+    assert refused(ledger, target, (1 << 20) + 1) is SteerErrorCode.TOO_MANY
     whole = submitted(ledger, target, size=1 << 20)
-    assert refused(ledger, target, 1) is Code.TOO_MANY
+    assert refused(ledger, target, 1) is SteerErrorCode.TOO_MANY
     ledger.accept(whole)
-    assert refused(ledger, target, 1) is Code.TOO_MANY
+    assert refused(ledger, target, 1) is SteerErrorCode.TOO_MANY
     ledger.bind(target)
     ledger.commit(whole)
-    assert refused(ledger, target, 1) is Code.NOT_ACTIVE
+    assert refused(ledger, target, 1) is SteerErrorCode.NOT_ACTIVE
 
 
-@pytest.mark.parametrize("phase", [Phase.WAITING, Phase.COMPLETED, Phase.CLOSED])
-def test_what_is_long_over_is_forgotten(phase: Phase) -> None:
+@pytest.mark.parametrize("phase", [TargetPhase.WAITING, TargetPhase.COMPLETED, TargetPhase.CLOSED])
+def test_what_is_long_over_is_forgotten(phase: TargetPhase) -> None:
     ledger = Ledger(max_targets=3)
     active, owed = opened(ledger, "active"), opened(ledger, "owed")
     waits = submitted(ledger, owed)
-    ledger.end(owed, Phase.WAITING)
+    ledger.end(owed, TargetPhase.WAITING)
     for number in range(9):
         ledger.end(opened(ledger, f"r{number}"), phase)
     assert [ledger.find(f"r{n}") is not None for n in range(9)] == [False] * 8 + [True]
@@ -180,8 +185,8 @@ def test_a_chain_of_steered_responses_is_forgotten_too() -> None:
     assert sum(ledger.find(f"r{n}") is not None for n in range(9)) <= 4
 
 
-@pytest.mark.parametrize("phase", list(Phase)[1:])
-def test_what_is_over_keeps_nothing_of_its_response(phase: Phase) -> None:
+@pytest.mark.parametrize("phase", list(TargetPhase)[1:])
+def test_what_is_over_keeps_nothing_of_its_response(phase: TargetPhase) -> None:
     kept = [0]
     ledger = Ledger()
     target = opened(ledger, cut=lambda _: kept.append(1))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lanes.states import TRANSITIONS as RUN
-from lanes.states import State as RunState
-from lanes.states import Step as RunStep
+from lanes.stream.run_states import TRANSITIONS as RUN
+from lanes.stream.run_states import RunState as RunState
+from lanes.stream.run_states import RunStep as RunStep
 from steering.states import TRANSITIONS
 from tests.steering import rules, watch
 from tests.steering.native import NativeRules

@@ -6,13 +6,13 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tests.judge_response import TERMINALS
-from tests.judge_steer import Fate
 from tests.steering.backend import texts_of
+from tests.support.judge_response import TERMINALS
+from tests.support.judge_steer import Fate
 
 if TYPE_CHECKING:
-    from tests.judge_steer import Steered
     from tests.steering.stage import Event, Stage
+    from tests.support.judge_steer import Steered
 
 _OVER = {"response_not_active", "response_already_completed"}
 _CALLS = {"function_call", "custom_tool_call"}

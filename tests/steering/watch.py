@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 import steering.clerk
-from lanes.run import Run
+from lanes.stream.run import Run
 from steering.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lanes.states import State as RunState
-    from lanes.states import Step as RunStep
+    from lanes.stream.run_states import RunState, RunStep
     from steering.ledger import Submission
-    from steering.states import State, Step
+    from steering.states import SubmissionState, SubmissionStep
 
 #: The rows of both tables that some play has used.
-visited: set[tuple[State, Step]] = set()
+visited: set[tuple[SubmissionState, SubmissionStep]] = set()
 cut: set[tuple[RunState, RunStep]] = set()
 
 
@@ -28,7 +27,7 @@ def watched() -> Iterator[None]:
     """Note the rows of the tables that are used; and the clerk tries again at once."""
     step, run = Ledger._step, Run._step
 
-    def step_of_ledger(ledger: Ledger, submission: Submission, move: Step) -> None:
+    def step_of_ledger(ledger: Ledger, submission: Submission, move: SubmissionStep) -> None:
         visited.add((submission.state, move))
         step(ledger, submission, move)
 

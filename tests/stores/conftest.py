@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.stores.engine import Engine
-from tests.stores.place import Place, RedisPlace
+from tests.support.redis_engine import Engine
+from tests.support.steer_stores import Place, RedisPlace
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from redis.exceptions import ConnectionError, ResponseError
 
-from steering.states import State
+from steering.states import SubmissionState
 from steering.stores.base import StoreUnavailable
-from tests.stores.engine import Engine, binary
-from tests.stores.place import RedisPlace, free_port, record, response, until
+from tests.support.redis_engine import Engine, binary
+from tests.support.steer_stores import RedisPlace, free_port, record, response, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -25,13 +25,13 @@ async def works(place: RedisPlace) -> bool:
         store = await place.store()
         for written in records:
             await store.append(written)
-        await store.settle(target, [r.id for r in records], State.COMMITTED)
+        await store.settle(target, [r.id for r in records], SubmissionState.COMMITTED)
         found = await store.of_response("key", target)
         one = await store.get("key", records[0].id)
     except StoreUnavailable:
         return False
     assert [r.id for r in found] == [r.id for r in records]
-    assert {r.state for r in found} == {State.COMMITTED}
+    assert {r.state for r in found} == {SubmissionState.COMMITTED}
     assert one == found[0]
     return True
 

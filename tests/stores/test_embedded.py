@@ -18,21 +18,22 @@ import anyio
 import pytest
 from redis.exceptions import RedisError
 
-from gateway import embedded, redis
-from gateway.embedded import Embedded, EngineFailed
-from tests.stores.place import on_file, until
+from gateway.persistence import redis_client
+from gateway.process import embedded_valkey
+from gateway.process.embedded_valkey import EmbeddedValkey, EngineFailed
+from tests.support.steer_stores import on_file, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from steering.stores.guard import Client
+    from steering.redis.guard import Client
 
 ROOT = __file__.rpartition("/tests/")[0]
 #: A gateway of which only the engine is there; tells its URL and its engine, then supervises.
 GATEWAY = (
     "import anyio, sys\n"
-    "from gateway.embedded import Embedded\n"
-    "engine = Embedded(sys.argv[1])\n"
+    "from gateway.process.embedded_valkey import EmbeddedValkey\n"
+    "engine = EmbeddedValkey(sys.argv[1])\n"
     "print(engine.start(), engine.pid, flush=True)\n"
     "anyio.run(engine.supervise)\n"
 )
@@ -65,8 +66,8 @@ def state(short: Path) -> Path:
 
 
 @pytest.fixture
-def engine(state: Path) -> Iterator[Embedded]:
-    engine = Embedded(state)
+def engine(state: Path) -> Iterator[EmbeddedValkey]:
+    engine = EmbeddedValkey(state)
     yield engine
     engine.stop()
 
@@ -83,15 +84,15 @@ def listens(path: str) -> bool:
         return peer.connect_ex(path) == 0
 
 
-async def test_ready_at_once_and_gone_in_the_end(engine: Embedded, state: Path) -> None:
+async def test_ready_at_once_and_gone_in_the_end(engine: EmbeddedValkey, state: Path) -> None:
     begun = time.monotonic()
     url = engine.start()
     assert time.monotonic() - begun < 1.0
-    client = redis.connect(url)
+    client = redis_client.connect(url)
     assert await client.config_get("appendonly") == {"appendonly": "yes"}
     assert await client.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
     assert await client.config_get("port") == {"port": "0"}
-    await redis.close(client)
+    await redis_client.close(client)
     path = state / "engine" / "s"
     assert url == f"unix://{path}"
     engine.stop()
@@ -99,13 +100,15 @@ async def test_ready_at_once_and_gone_in_the_end(engine: Embedded, state: Path) 
     assert not listens(str(path))
 
 
-def test_nobody_else_gets_in(engine: Embedded, state: Path) -> None:
+def test_nobody_else_gets_in(engine: EmbeddedValkey, state: Path) -> None:
     engine.start()
     for path, mode in ((state, 0o700), (state / "engine", 0o700), (state / "engine/s", 0o700)):
         assert path.stat().st_mode & 0o777 == mode
 
 
-def test_a_directory_that_is_there_already_keeps_its_mode(engine: Embedded, state: Path) -> None:
+def test_a_directory_that_is_there_already_keeps_its_mode(
+    engine: EmbeddedValkey, state: Path
+) -> None:
     state.mkdir(mode=0o755)
     (state / "engine").mkdir(mode=0o755)
     engine.start()
@@ -115,11 +118,11 @@ def test_a_directory_that_is_there_already_keeps_its_mode(engine: Embedded, stat
 
 async def test_what_was_written_is_there_again(state: Path) -> None:
     for n in range(3):
-        engine = Embedded(state)
-        client = redis.connect(engine.start())
+        engine = EmbeddedValkey(state)
+        client = redis_client.connect(engine.start())
         assert await client.incr("turns") == n + 1
         await on_file(client)
-        await redis.close(client)
+        await redis_client.close(client)
         if n == 1:
             assert engine.pid is not None
             os.kill(engine.pid, signal.SIGKILL)
@@ -144,7 +147,7 @@ async def test_two_share_one_and_the_second_takes_over(state: Path) -> None:
     try:
         assert second.url == first.url
         assert (first.engine == "None", second.engine == "None") == (False, True)
-        client = redis.connect(first.url)
+        client = redis_client.connect(first.url)
         await client.set("a", "b")
         await on_file(client)
         process = (await client.info("server"))["process_id"]
@@ -153,14 +156,16 @@ async def test_two_share_one_and_the_second_takes_over(state: Path) -> None:
         await until(lambda: answers(client))
         assert (await client.info("server"))["process_id"] != process
         assert await client.get("a") == b"b"
-        await redis.close(client)
+        await redis_client.close(client)
     finally:
         first.kill()
         second.kill()
 
 
-async def test_it_is_started_again(engine: Embedded, caplog: pytest.LogCaptureFixture) -> None:
-    client = redis.connect(engine.start())
+async def test_it_is_started_again(
+    engine: EmbeddedValkey, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = redis_client.connect(engine.start())
     await client.set("a", "b")
     await on_file(client)
     async with anyio.create_task_group() as group:
@@ -173,15 +178,15 @@ async def test_it_is_started_again(engine: Embedded, caplog: pytest.LogCaptureFi
             assert time.monotonic() - begun < 2.0
             assert await client.get("a") == b"b"
         group.cancel_scope.cancel()
-    await redis.close(client)
+    await redis_client.close(client)
     errors = [r.message for r in caplog.records if r.levelno == logging.ERROR]
     assert errors == ["the engine died (code -9), starting it again"] * 2
 
 
 async def test_trouble_to_start_it_again_is_no_end(
-    engine: Embedded, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    engine: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client = redis.connect(engine.start())
+    client = redis_client.connect(engine.start())
     troubles = [OSError("no more processes"), EngineFailed("where is it?")]
     spawn = engine._spawn
 
@@ -197,16 +202,16 @@ async def test_trouble_to_start_it_again_is_no_end(
         os.kill(engine.pid, signal.SIGKILL)
         await until(lambda: answers(client))
         group.cancel_scope.cancel()
-    await redis.close(client)
+    await redis_client.close(client)
     assert "the engine cannot be started: no more processes" in caplog.messages
 
 
 async def test_an_engine_that_dies_again_and_again_does_not_fill_the_log(
-    engine: Embedded, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    engine: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(embedded, "WATCH", 0.01)
-    monkeypatch.setattr(embedded, "MAX_PAUSE", 0.08)
-    client = redis.connect(engine.start())
+    monkeypatch.setattr(embedded_valkey, "WATCH", 0.01)
+    monkeypatch.setattr(embedded_valkey, "MAX_PAUSE", 0.08)
+    client = redis_client.connect(engine.start())
     spawn = engine._spawn
 
     def failing() -> None:
@@ -222,10 +227,10 @@ async def test_an_engine_that_dies_again_and_again_does_not_fill_the_log(
         monkeypatch.setattr(engine, "_spawn", spawn)
         await until(lambda: answers(client))
         group.cancel_scope.cancel()
-    await redis.close(client)
+    await redis_client.close(client)
 
 
-def test_a_stale_socket_is_no_hindrance(engine: Embedded, state: Path) -> None:
+def test_a_stale_socket_is_no_hindrance(engine: EmbeddedValkey, state: Path) -> None:
     (state / "engine").mkdir(parents=True)
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(state / "engine" / "s"))
@@ -236,7 +241,7 @@ def test_a_stale_socket_is_no_hindrance(engine: Embedded, state: Path) -> None:
 
 def test_an_orphan_is_ended_first(state: Path) -> None:
     """An engine whose gateway is gone but that was not killed yet."""
-    first, second = Embedded(state), Embedded(state)
+    first, second = EmbeddedValkey(state), EmbeddedValkey(state)
     first.start()
     assert first._lock is not None
     os.close(first._lock)
@@ -251,7 +256,7 @@ def test_an_orphan_is_ended_first(state: Path) -> None:
 
 def test_a_long_path_has_a_short_socket(short: Path) -> None:
     long = short / ("x" * 120) / "state"
-    first, second = Embedded(long), Embedded(long)
+    first, second = EmbeddedValkey(long), EmbeddedValkey(long)
     try:
         url = first.start()
         path = Path(url.removeprefix("unix://"))
@@ -267,9 +272,9 @@ def test_a_long_path_has_a_short_socket(short: Path) -> None:
 
 
 def test_a_path_is_quoted(short: Path) -> None:
-    engine = Embedded(short / "a b?#%é")
+    engine = EmbeddedValkey(short / "a b?#%é")
     try:
-        client = redis.connect(engine.start())
+        client = redis_client.connect(engine.start())
         assert client.connection_pool.connection_kwargs["path"] == str(  # type: ignore[union-attr]
             short / "a b?#%é/engine/s"
         )
@@ -280,25 +285,25 @@ def test_a_path_is_quoted(short: Path) -> None:
 def test_a_directory_that_cannot_be_used(short: Path) -> None:
     (short / "file").write_text("")
     with pytest.raises(EngineFailed, match=r"^cannot use .*: Not a directory$"):
-        Embedded(short / "file" / "state").start()
+        EmbeddedValkey(short / "file" / "state").start()
     (short / "state").mkdir()
     (short / "state" / "engine").symlink_to(short)
     with pytest.raises(EngineFailed, match=r"^cannot use .*another user's, or no directory$"):
-        Embedded(short / "state").start()
+        EmbeddedValkey(short / "state").start()
 
 
 def test_an_engine_that_cannot_start(state: Path) -> None:
     (state / "engine").mkdir(parents=True)
     (state / "engine" / "appendonlydir").write_text("in the way")
     with pytest.raises(EngineFailed, match=r"^the bundled engine ended early: .+$"):
-        Embedded(state).start()
+        EmbeddedValkey(state).start()
 
 
 def test_no_engine_for_this_system(monkeypatch: pytest.MonkeyPatch, state: Path) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "riscv64")
     with pytest.raises(EngineFailed, match=r"riscv64: use --redis-url .*, or --redis-url memory$"):
-        Embedded(state).start()
+        EmbeddedValkey(state).start()
     monkeypatch.undo()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(EngineFailed, match="no bundled engine"):
-        Embedded(state).start()
+        EmbeddedValkey(state).start()

@@ -11,9 +11,9 @@ import anyio.lowlevel
 import pytest
 from redis.exceptions import ConnectionError, ReadOnlyError, ResponseError
 
+from steering.redis.deadline import Deadline
+from steering.redis.guard import RedisGuard
 from steering.stores.base import StoreUnavailable
-from steering.stores.deadline import Deadline
-from steering.stores.guard import Guard
 
 
 async def test_a_deadline_ends_what_swallows_cancellation() -> None:
@@ -79,9 +79,9 @@ class Client:
         self.connection_pool = Pool()
 
 
-def guard(**options: float) -> tuple[Any, Guard]:
+def guard(**options: float) -> tuple[Any, RedisGuard]:
     client: Any = Client()
-    return client.connection_pool, Guard(client, **options)
+    return client.connection_pool, RedisGuard(client, **options)
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from redis.asyncio import Connection, Redis, RedisCluster, SSLConnection, UnixDomainSocketConnection
+from redis.asyncio import (
+    Connection,
+    Redis,
+    RedisCluster,
+    SSLConnection,
+    UnixDomainSocketConnection,
+)
 from redis.asyncio.sentinel import SentinelConnectionPool, SentinelManagedSSLConnection
 
-from gateway import redis
+from gateway.persistence import redis_client
 
 
 @pytest.mark.parametrize(
@@ -24,7 +30,7 @@ from gateway import redis
     ],
 )
 def test_standalone(url: str, expected: dict[str, Any]) -> None:
-    client = redis.connect(url)
+    client = redis_client.connect(url)
     assert isinstance(client, Redis)
     options = client.connection_pool.connection_kwargs
     assert {name: options[name] for name in expected} == expected
@@ -37,7 +43,7 @@ def test_standalone(url: str, expected: dict[str, Any]) -> None:
 
 def test_behind_sentinel() -> None:
     url = "rediss+sentinel://u:p@a,b:2/mine?db=1&sentinel_password=s&ssl_cert_reqs=none"
-    client = redis.connect(url)
+    client = redis_client.connect(url)
     assert isinstance(client, Redis)
     pool = client.connection_pool
     assert isinstance(pool, SentinelConnectionPool)
@@ -53,7 +59,7 @@ def test_behind_sentinel() -> None:
 
 
 def test_in_a_cluster() -> None:
-    client = redis.connect("redis+cluster://:p@127.0.0.1:1,[::1]:2")
+    client = redis_client.connect("redis+cluster://:p@127.0.0.1:1,[::1]:2")
     assert isinstance(client, RedisCluster)
     assert set(client.nodes_manager.startup_nodes) == {"127.0.0.1:1", "::1:2"}
 
@@ -71,6 +77,6 @@ def test_in_a_cluster() -> None:
 def test_what_is_no_url(url: str) -> None:
     secret = url.replace("://", "://user:hush@", 1)
     with pytest.raises(ValueError, match=r"^not a URL of a Redis: ") as raised:
-        redis.connect(secret)
+        redis_client.connect(secret)
     assert "hush" not in str(raised.value)
     assert raised.value.__context__ is None or raised.value.__suppress_context__

@@ -10,13 +10,13 @@ from uuid import uuid4
 import anyio
 import pytest
 
-from lanes.entries import Entry
-from lanes.lineage import Lineage
+from lanes.history.entries import Entry
+from lanes.history.lineage import Lineage
 from lanes.stores.base import MAX_CHAIN, ChainTooLong
 from lanes.stores.memory import MemoryResponseStore
 from lanes.stores.redis import RedisResponseStore
-from tests.stores.chains import KEY, entries, grow, history, response
-from tests.stores.engine import Engine
+from tests.support.redis_engine import Engine
+from tests.support.stored_chains import KEY, entries, grow, history, response
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

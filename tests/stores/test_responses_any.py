@@ -18,11 +18,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from lanes.entries import Entry
-from lanes.stores.base import MAX_CHAIN, ChainTooLong, Link, StoredResponse
+from lanes.history.entries import Entry
+from lanes.stores.base import MAX_CHAIN, ChainLink, ChainTooLong, StoredResponse
 from lanes.stores.memory import MemoryResponseStore
 from lanes.stores.redis import RedisResponseStore
-from tests.stores.engine import Engine
+from tests.support.redis_engine import Engine
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
@@ -46,7 +46,7 @@ class Known:
     """A response as it was saved; `chain` is None where it cannot be continued from."""
 
     saved: StoredResponse
-    chain: tuple[Link, ...] | None
+    chain: tuple[ChainLink, ...] | None
     deleted: bool = False
 
 
@@ -119,7 +119,7 @@ class Tree(RuleBasedStateMachine):
             chain = await store.load(key_id, id, MAX_CHAIN)
             assert (chain and chain.links) == known.chain
 
-    def _load(self, which: bool, key_id: str, id: str) -> tuple[Link, ...] | None:
+    def _load(self, which: bool, key_id: str, id: str) -> tuple[ChainLink, ...] | None:
         chain = self.portal.call(self.stores[which].load, key_id, id, MAX_CHAIN)
         return None if chain is None else chain.links
 
@@ -134,9 +134,9 @@ class Tree(RuleBasedStateMachine):
         id = f"{self.run}_{len(self.known)}"
         saved = StoredResponse(id, key_id, parent_id, id.encode(), before, after)
         self.portal.call(self.stores[which].save, saved)
-        link = Link(id, before, after)
+        link = ChainLink(id, before, after)
         parent = None if parent_id is None else self.known.get((key_id, parent_id))
-        chain: tuple[Link, ...] | None = None
+        chain: tuple[ChainLink, ...] | None = None
         if parent_id is None:
             chain = (link,)
         elif parent is not None and parent.chain is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lanes.stores.base import MAX_CHAIN
 from lanes.stores.memory import MemoryResponseStore
-from tests.stores.chains import KEY, grow, history, response
+from tests.support.stored_chains import KEY, grow, history, response
 
 
 async def test_ids_unused_for_longest_go_first() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from lanes.stores.base import MAX_CHAIN
 from lanes.stores.redis import RedisResponseStore
-from tests.stores.chains import KEY, grow, response
-from tests.stores.engine import Engine
+from tests.support.redis_engine import Engine
+from tests.support.stored_chains import KEY, grow, response
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

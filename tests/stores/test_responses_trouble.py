@@ -16,8 +16,8 @@ from redis.exceptions import ConnectionError
 
 from lanes.stores.base import MAX_CHAIN, StoreUnavailable
 from lanes.stores.redis import RedisResponseStore
-from tests.stores.chains import KEY, grow, history, response
-from tests.stores.engine import Engine
+from tests.support.redis_engine import Engine
+from tests.support.stored_chains import KEY, grow, history, response
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

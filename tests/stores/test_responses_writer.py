@@ -13,7 +13,7 @@ from anyio.lowlevel import checkpoint
 from lanes.stores.base import MAX_CHAIN, StoreUnavailable
 from lanes.stores.memory import MemoryResponseStore
 from lanes.stores.writer import ResponseWriter
-from tests.stores.chains import KEY, history, response
+from tests.support.stored_chains import KEY, history, response
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

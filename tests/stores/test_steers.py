@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from steering.states import ENDS, TRANSITIONS, State
+from steering.states import ENDS, TRANSITIONS, SubmissionState
 from steering.stores.base import OWNER_GONE
-from tests.stores.place import record, response
+from tests.support.steer_stores import record, response
 
 if TYPE_CHECKING:
-    from tests.stores.place import Place
+    from tests.support.steer_stores import Place
 
-LIVING = sorted(set(State) - ENDS)
+LIVING = sorted(set(SubmissionState) - ENDS)
 ALIEN = (
     *("", "resp_", "steer_", "resp_1", "steer_x", f"resp_{'0' * 31}", f"resp_{'G' * 32}"),
     *(f"resp_{'0' * 32}\n", f"resp_{'0' * 33}", f"steer_{{{'0' * 30}", "rësp", "*", "a b", "\0"),
 )
 
 
-def reachable(state: State) -> set[State]:
+def reachable(state: SubmissionState) -> set[SubmissionState]:
     """Where the table leads to from a state, by any number of steps."""
     found = {after for (before, _), after in TRANSITIONS.items() if before is state}
     return found.union(*(reachable(after) for after in found))
@@ -55,11 +55,11 @@ async def test_they_come_in_order_of_submission(place: Place) -> None:
     assert await store.of_response("key", target) == [records[n] for n in (1, 2, 3, 4, 0)]
 
 
-@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("state", SubmissionState)
 @pytest.mark.parametrize("by", ["settle", "append"])
-async def test_only_forward(place: Place, state: State, by: str) -> None:
+async def test_only_forward(place: Place, state: SubmissionState, by: str) -> None:
     store = await place.store()
-    for before in State:
+    for before in SubmissionState:
         written = record(response(), state=before)
         await store.append(written)
         place.clock.now += 1
@@ -80,12 +80,12 @@ async def test_many_move_at_once_and_no_others(place: Place) -> None:
         await store.append(written)
     alien = (foreign.id, record(target).id, record(response()).id, *ALIEN)
     ids = [r.id for r in records[::2]]
-    await store.settle(target, [*ids, *alien, *ids], State.PENDING)
+    await store.settle(target, [*ids, *alien, *ids], SubmissionState.PENDING)
     states = [r.state for r in await store.of_response("key", target)]
-    assert states == [State.PENDING, State.ACCEPTED] * 16
+    assert states == [SubmissionState.PENDING, SubmissionState.ACCEPTED] * 16
     assert await store.get("key", foreign.id) == foreign
-    await store.settle(target, [], State.FAILED)
-    await store.settle(response(), [r.id for r in records], State.FAILED)
+    await store.settle(target, [], SubmissionState.FAILED)
+    await store.settle(response(), [r.id for r in records], SubmissionState.FAILED)
     assert [r.state for r in await store.of_response("key", target)] == states
 
 
@@ -93,8 +93,8 @@ async def test_fields_that_are_not_given_stay(place: Place) -> None:
     store = await place.store()
     written = record(response(), reason="why")
     await store.append(written)
-    await store.settle(written.target, [written.id], State.BOUND, successor="resp_s")
-    await store.settle(written.target, [written.id], State.COMMITTED)
+    await store.settle(written.target, [written.id], SubmissionState.BOUND, successor="resp_s")
+    await store.settle(written.target, [written.id], SubmissionState.COMMITTED)
     found = await store.get("key", written.id)
     assert found is not None
     assert (found.reason, found.successor) == ("why", "resp_s")
@@ -114,7 +114,7 @@ async def test_an_id_that_is_not_ours_is_nobodys(place: Place, alien: str) -> No
     store = await place.store()
     assert await store.get("key", alien) is None
     assert await store.of_response("key", alien) == []
-    await store.settle(alien, [alien], State.FAILED)
+    await store.settle(alien, [alien], SubmissionState.FAILED)
 
 
 @pytest.mark.parametrize(
@@ -130,14 +130,14 @@ async def test_input_comes_back_as_it_was(place: Place, value: bytes) -> None:
     assert found.input == value
 
 
-@pytest.mark.parametrize("state", State)
-async def test_a_verdict_may_come_before_the_record(place: Place, state: State) -> None:
+@pytest.mark.parametrize("state", SubmissionState)
+async def test_a_verdict_may_come_before_the_record(place: Place, state: SubmissionState) -> None:
     store = await place.store()
     late = record(response())
     now = place.clock.now
     await store.settle(late.target, [late.id], state, reason="away")
-    await store.settle(late.target, [late.id], State.DROPPED, reason="never")
-    decided = State.DROPPED if state not in ENDS else state
+    await store.settle(late.target, [late.id], SubmissionState.DROPPED, reason="never")
+    decided = SubmissionState.DROPPED if state not in ENDS else state
     reason = "never" if state not in ENDS else "away"
     assert await store.get("key", late.id) is None
     assert await store.of_response("key", late.target) == []
@@ -151,7 +151,7 @@ async def test_a_verdict_may_come_before_the_record(place: Place, state: State) 
 async def test_what_an_owner_leaves_behind_is_dropped(place: Place, by: str) -> None:
     ours, theirs = await place.store("me"), await place.store("they")
     target = response()
-    left = [record(target, n, owner="they", state=state) for n, state in enumerate(State)]
+    left = [record(target, n, owner="they", state=state) for n, state in enumerate(SubmissionState)]
     mine = record(target, 9.0)
     for written in (*left, mine):
         await (ours if written is mine else theirs).append(written)
@@ -163,11 +163,11 @@ async def test_what_an_owner_leaves_behind_is_dropped(place: Place, by: str) -> 
     else:
         found = await ours.of_response("key", target)
     now = place.clock.now
-    drop = {"state": State.DROPPED, "reason": OWNER_GONE, "updated_at": now}
+    drop = {"state": SubmissionState.DROPPED, "reason": OWNER_GONE, "updated_at": now}
     expected = [r if r.state in ENDS else replace(r, **drop) for r in left]  # type: ignore[arg-type]
     assert found == [*expected, mine]
     place.clock.now += 1
-    await ours.settle(target, ids[:-1], State.COMMITTED, successor=response())
+    await ours.settle(target, ids[:-1], SubmissionState.COMMITTED, successor=response())
     await theirs.append(left[0])
     assert await ours.of_response("key", target) == [*expected, mine]
 
@@ -179,7 +179,9 @@ async def test_many_callers_at_once(place: Place) -> None:
 
     async def call(n: int) -> None:
         await store.append(records[n])
-        await store.settle(target, [records[n].id], State.COMMITTED, successor=f"resp_{n}")
+        await store.settle(
+            target, [records[n].id], SubmissionState.COMMITTED, successor=f"resp_{n}"
+        )
         found = await store.get("key", records[n].id)
         assert found is not None
         assert found.successor == f"resp_{n}"

@@ -15,14 +15,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from steering.states import State
-from tests.stores.engine import Engine
-from tests.stores.place import Place, RedisPlace, record, response
+from steering.states import SubmissionState
+from tests.support.redis_engine import Engine
+from tests.support.steer_stores import Place, RedisPlace, record, response
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from steering.stores.base import Record
+    from steering.stores.base import SteerRecord
 
 KEYS = st.sampled_from(["key", "other"])
 OWNERS = st.sampled_from(["me", "they"])
@@ -35,7 +35,7 @@ class Both(RuleBasedStateMachine):
     engine: Engine
     runner: asyncio.Runner
     targets: Bundle[str] = Bundle("targets")
-    records: Bundle[Record] = Bundle("records")
+    records: Bundle[SteerRecord] = Bundle("records")
 
     @initialize()
     def begin(self) -> None:
@@ -63,25 +63,25 @@ class Both(RuleBasedStateMachine):
         return response()
 
     @rule(target=records, of=targets, owner=OWNERS, key=KEYS, reason=MAYBE, data=st.data())
-    def draw(self, of: str, owner: str, key: str, reason: str | None, data: Any) -> Record:
-        state = data.draw(st.sampled_from(State))
+    def draw(self, of: str, owner: str, key: str, reason: str | None, data: Any) -> SteerRecord:
+        state = data.draw(st.sampled_from(SubmissionState))
         at = data.draw(st.floats(0, 2e9))
         value = data.draw(st.binary(max_size=20))
         return record(of, at, owner=owner, key_id=key, state=state, reason=reason, input=value)
 
     @rule(written=records)
-    def append(self, written: Record) -> None:
+    def append(self, written: SteerRecord) -> None:
         if written.owner in self.living:
             self.both("append", written, owner=written.owner)
 
     @rule(
         of=targets,
         some=st.lists(records, max_size=4),
-        state=st.sampled_from(State),
+        state=st.sampled_from(SubmissionState),
         reason=MAYBE,
         successor=MAYBE,
     )
-    def settle(self, of: str, some: list[Record], state: State, **more: Any) -> None:
+    def settle(self, of: str, some: list[SteerRecord], state: SubmissionState, **more: Any) -> None:
         self.memory.clock.now += 1
         of = some[0].target if some else of
         self.both("settle", of, [r.id for r in some], state, **more)
@@ -91,7 +91,7 @@ class Both(RuleBasedStateMachine):
         self.both("of_response", key, of)
 
     @rule(written=records, key=KEYS)
-    def ask_one(self, written: Record, key: str) -> None:
+    def ask_one(self, written: SteerRecord, key: str) -> None:
         self.both("get", key, written.id)
 
     @rule()

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from steering.states import State
-from steering.stores.memory import MemorySteers
-from tests.stores.place import Clock, record, response
+from steering.states import SubmissionState
+from steering.stores.memory import MemorySteerStore
+from tests.support.steer_stores import Clock, record, response
 
 
 async def test_old_ones_are_forgotten() -> None:
     clock = Clock()
-    store = MemorySteers(ttl=10.0, clock=clock)
+    store = MemorySteerStore(ttl=10.0, clock=clock)
     old, kept, early = record(response()), record(response()), record(response())
     for written in (old, kept):
         await store.append(written)
-    await store.settle(early.target, [early.id], State.FAILED)
+    await store.settle(early.target, [early.id], SubmissionState.FAILED)
     clock.now += 9.0
-    await store.settle(kept.target, [kept.id], State.PENDING)
+    await store.settle(kept.target, [kept.id], SubmissionState.PENDING)
     clock.now += 2.0
     assert await store.get("key", old.id) is None
     assert await store.of_response("key", old.target) == []
@@ -25,7 +25,7 @@ async def test_old_ones_are_forgotten() -> None:
 
 
 async def test_the_oldest_make_room() -> None:
-    store = MemorySteers(limit_bytes=100)
+    store = MemorySteerStore(limit_bytes=100)
     records = [record(response(), input=b"x" * 40) for _ in range(3)]
     for written in records:
         await store.append(written)

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from gateway import redis
+from gateway.persistence import redis_client
 from steering.ids import response_tag
-from steering.states import State
+from steering.redis.lease import Lease
+from steering.states import SubmissionState
 from steering.stores.base import OWNER_GONE
-from steering.stores.lease import Lease
-from steering.stores.redis import RedisSteers
-from tests.stores.place import record, response, until
+from steering.stores.redis import RedisSteerStore
+from tests.support.steer_stores import record, response, until
 
 if TYPE_CHECKING:
-    from tests.stores.place import RedisPlace
+    from tests.support.steer_stores import RedisPlace
 
 
 async def calls(client: Any) -> dict[str, int]:
@@ -33,7 +33,7 @@ async def test_every_key_has_an_end_and_the_tag(kept: RedisPlace) -> None:
     for written in records:
         await store.append(written)
     ids = [*(r.id for r in records), early.id]
-    await store.settle(target, ids, State.FAILED)
+    await store.settle(target, ids, SubmissionState.FAILED)
     keys = [key async for key in kept.client.scan_iter(f"{kept.prefix}:*")]
     assert len(keys) == 1 + 4 + 1
     for key in keys:
@@ -44,7 +44,7 @@ async def test_every_key_has_an_end_and_the_tag(kept: RedisPlace) -> None:
 
 async def test_nothing_outlives_its_time(kept: RedisPlace) -> None:
     await kept.store()
-    brief = RedisSteers(kept.client, kept.leases["me"], prefix=kept.prefix, ttl=0.02)
+    brief = RedisSteerStore(kept.client, kept.leases["me"], prefix=kept.prefix, ttl=0.02)
     written = record(response())
     await brief.append(written)
 
@@ -60,18 +60,25 @@ async def test_one_round_trip_each(kept: RedisPlace) -> None:
     target = response()
     records = [record(target, at) for at in range(32)]
     await store.append(records[0])
-    await store.settle(target, [records[0].id], State.PENDING)  # the scripts are known now
+    await store.settle(
+        target, [records[0].id], SubmissionState.PENDING
+    )  # the scripts are known now
     await kept.client.config_resetstat()
     for written in records:
         await store.append(written)
-    await store.settle(target, [r.id for r in records], State.COMMITTED)
+    await store.settle(target, [r.id for r in records], SubmissionState.COMMITTED)
     assert (await calls(kept.client)) == {"evalsha": 33}
 
 
 async def test_scripts_may_be_forgotten_at_any_time(kept: RedisPlace) -> None:
     store = await kept.store()
     written = record(response())
-    for state in (State.ACCEPTED, State.PENDING, State.BOUND, State.COMMITTED):
+    for state in (
+        SubmissionState.ACCEPTED,
+        SubmissionState.PENDING,
+        SubmissionState.BOUND,
+        SubmissionState.COMMITTED,
+    ):
         await kept.client.script_flush()
         await store.append(written)
         await kept.client.script_flush()
@@ -94,12 +101,12 @@ async def test_few_connections_serve_many_callers(kept: RedisPlace) -> None:
         for _ in range(100):
             group.start_soon(store.append, record(response()))
     names = [client["name"] for client in await kept.client.client_list()]
-    assert len(names) <= redis.SIZE + 4  # those of the engine's own tests
+    assert len(names) <= redis_client.SIZE + 4  # those of the engine's own tests
 
 
 async def test_the_lease_ends_by_itself(kept: RedisPlace) -> None:
     they = Lease(kept.client, "they", ttl=0.02, prefix=kept.prefix)
-    theirs = RedisSteers(kept.client, they, prefix=kept.prefix)
+    theirs = RedisSteerStore(kept.client, they, prefix=kept.prefix)
     left = record(response(), owner="they")
     await theirs.append(left)  # gives the first sign of life by itself
     assert they.held
@@ -112,7 +119,7 @@ async def test_the_lease_ends_by_itself(kept: RedisPlace) -> None:
     await until(judged)
     found = await ours.get("key", left.id)
     assert found is not None
-    assert (found.state, found.reason) == (State.DROPPED, OWNER_GONE)
+    assert (found.state, found.reason) == (SubmissionState.DROPPED, OWNER_GONE)
 
 
 async def test_a_lease_is_kept_by_its_task(kept: RedisPlace) -> None:
@@ -152,6 +159,6 @@ async def test_after_everything_was_flushed_there_is_nothing(kept: RedisPlace) -
     await store.append(written)
     keys = [key async for key in kept.client.scan_iter(f"{kept.prefix}:*")]
     await kept.client.delete(*keys)
-    await store.settle(written.target, [written.id], State.COMMITTED)
+    await store.settle(written.target, [written.id], SubmissionState.COMMITTED)
     assert await store.get("key", written.id) is None
     assert await store.of_response("key", written.target) == []

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from steering.states import State
-from steering.stores import lease
+from steering.redis import lease
+from steering.states import SubmissionState
 from steering.stores.base import StoreUnavailable
-from tests.stores.engine import Engine
-from tests.stores.place import RedisPlace, on_file, record, response, until
+from tests.support.redis_engine import Engine
+from tests.support.steer_stores import RedisPlace, on_file, record, response, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
-    from steering.stores.base import Record, SteerStore
+    from steering.stores.base import SteerRecord, SteerStore
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def unavailable() -> Iterator[None]:
     assert time.monotonic() - begun < 2.0
 
 
-async def everything_fails(store: SteerStore, written: Record) -> None:
+async def everything_fails(store: SteerStore, written: SteerRecord) -> None:
     """Each call, all at once, within its time."""
 
     async def fail(n: int) -> None:
@@ -43,7 +43,7 @@ async def everything_fails(store: SteerStore, written: Record) -> None:
                 case 0:
                     await store.append(written)
                 case 1:
-                    await store.settle(written.target, [written.id], State.PENDING)
+                    await store.settle(written.target, [written.id], SubmissionState.PENDING)
                 case 2:
                     await store.get("key", written.id)
                 case _:
@@ -67,9 +67,11 @@ async def works(store: SteerStore, *, at_once: bool = True) -> None:
         return True
 
     await until(append)
-    await store.settle(written.target, [written.id], State.COMMITTED, successor=response())
+    await store.settle(
+        written.target, [written.id], SubmissionState.COMMITTED, successor=response()
+    )
     (found,) = await store.of_response("key", written.target)
-    assert found.state is State.COMMITTED
+    assert found.state is SubmissionState.COMMITTED
 
 
 async def test_paused(victim: Engine, hurt: RedisPlace) -> None:
@@ -95,15 +97,17 @@ async def test_a_verdict_overtakes_a_late_append(victim: Engine, hurt: RedisPlac
     with unavailable():
         await store.append(late)
     with unavailable():
-        await store.settle(late.target, [late.id], State.FAILED, reason="unavailable")
+        await store.settle(late.target, [late.id], SubmissionState.FAILED, reason="unavailable")
     victim.resume()
-    await store.settle(late.target, [late.id], State.FAILED, reason="unavailable")
+    await store.settle(late.target, [late.id], SubmissionState.FAILED, reason="unavailable")
 
     async def there() -> bool:
         return await store.get("key", late.id) is not None
 
     await until(there)
-    expected = replace(late, state=State.FAILED, reason="unavailable", updated_at=hurt.clock.now)
+    expected = replace(
+        late, state=SubmissionState.FAILED, reason="unavailable", updated_at=hurt.clock.now
+    )
     assert await store.of_response("key", late.target) == [expected]
 
 
@@ -136,7 +140,7 @@ async def test_demoted(victim: Engine, hurt: RedisPlace) -> None:
     with unavailable():
         await store.append(record(response()))
     with unavailable():
-        await store.settle(written.target, [written.id], State.FAILED)
+        await store.settle(written.target, [written.id], SubmissionState.FAILED)
     assert await store.get("key", written.id) == written
     await hurt.client.replicaof("no", "one")
     await works(store)
@@ -151,11 +155,11 @@ async def test_full(victim: Engine, hurt: RedisPlace) -> None:
     with unavailable():
         await store.append(record(response()))
     with unavailable():
-        await store.settle(written.target, [written.id], State.COMMITTED)
+        await store.settle(written.target, [written.id], SubmissionState.COMMITTED)
     assert await store.get("key", written.id) == written
     await hurt.client.config_set("maxmemory", 0)
     await works(store)
-    await store.settle(written.target, [written.id], State.COMMITTED)
+    await store.settle(written.target, [written.id], SubmissionState.COMMITTED)
 
 
 class Survivor(Engine):
@@ -192,7 +196,7 @@ async def test_full_disk(survivor: Engine) -> None:
 
         await until(full)
         with unavailable():
-            await store.settle(written.target, [written.id], State.COMMITTED)
+            await store.settle(written.target, [written.id], SubmissionState.COMMITTED)
         assert await store.get("key", written.id) == written
         resource.prlimit(pid, resource.RLIMIT_FSIZE, free)
         await works(store, at_once=False)

@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from gateway.upstream.http.client import HttpClient
-from tests.upstream.server import Server, running
+from gateway.upstream.transport.http.client import HttpClient
+from tests.support.raw_http_server import Server, running
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

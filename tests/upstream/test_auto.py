@@ -9,11 +9,11 @@ from typing import Any
 import anyio
 import pytest
 
-from gateway.settings import Settings
-from gateway.upstream.recognise import MADE_UP
-from tests.fakes.client import connect
-from tests.fakes.gateway import running
-from tests.upstream.asking import LOADING, RESPONSE, UNKNOWN_ID, auto, models
+from gateway.config.settings import Settings
+from gateway.upstream.detection.rules import MADE_UP
+from tests.support.asked_gateway import LOADING, RESPONSE, UNKNOWN_ID, auto, models
+from tests.support.client import connect
+from tests.support.gateway import running
 
 
 async def test_auto_is_the_default_and_asks_at_the_start(

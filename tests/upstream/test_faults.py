@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.upstream.faults import Transient, refusal, retry_after, unreachable
+from gateway.upstream.transport.faults import TransientFault, refusal, retry_after, unreachable
 
 JSON = {"content-type": "application/json"}
 
@@ -214,13 +214,13 @@ def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
 )
 def test_what_may_be_tried_again(status: int, headers: dict[str, str], pause: float | None) -> None:
     fault = refusal(status, headers, b"")
-    assert isinstance(fault, Transient)
+    assert isinstance(fault, TransientFault)
     assert fault.pause == pause
 
 
 @pytest.mark.parametrize("status", [200, 301, 400, 401, 408, 429, 500, 501])
 def test_what_may_not(status: int) -> None:
-    assert not isinstance(refusal(status, {}, b""), Transient)
+    assert not isinstance(refusal(status, {}, b""), TransientFault)
 
 
 def test_unreachable() -> None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lanes.errors import UpstreamFault
-from tests.upstream.server import END, HEAD, Sink, asked, chunk, event, opened, soon, until
+from tests.support.raw_http_server import END, HEAD, Sink, asked, chunk, event, opened, soon, until
 
 if TYPE_CHECKING:
-    from gateway.upstream.http.client import HttpClient
-    from tests.upstream.server import Server
+    from gateway.upstream.transport.http.client import HttpClient
+    from tests.support.raw_http_server import Server
 
 
 async def test_they_are_relayed_before_what_follows(server: Server, client: HttpClient) -> None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 from anyio.lowlevel import checkpoint
 
-from gateway.upstream.http.client import HttpClient
+from gateway.upstream.transport.http.client import HttpClient
 from lanes.errors import UpstreamFault
-from tests.upstream.server import END, HEAD, Sink, answer, asked, chunk, opened, post, soon
+from tests.support.raw_http_server import END, HEAD, Sink, answer, asked, chunk, opened, post, soon
 
 if TYPE_CHECKING:
-    from tests.upstream.server import Server
+    from tests.support.raw_http_server import Server
 
 
 async def test_the_request(server: Server, client: HttpClient) -> None:
@@ -111,7 +111,7 @@ async def test_a_refusal_is_read_and_told(server: Server, client: HttpClient) ->
 async def test_refusals_are_read_within_bounds(
     server: Server, client: HttpClient, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.upstream.http.client._ERROR_SECONDS", 0.1)
+    monkeypatch.setattr("gateway.upstream.transport.http.client._ERROR_SECONDS", 0.1)
     posting, peer = await asked(server, client)
     peer.send(b"HTTP/1.1 400 X\r\ncontent-length: 999999999\r\n\r\n")
     peer.send(b"x" * 100_000 if how == "endless" else b"some words")

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gateway.upstream.http.client import HttpClient
-from gateway.upstream.http.wire import Connection, Stale
+from gateway.upstream.transport.http.client import HttpClient
+from gateway.upstream.transport.http.connection import HttpConnection, Stale
 from lanes.errors import UpstreamFault
-from tests.upstream.server import END, HEAD, Sink, chunk, opened, post, soon, until
+from tests.support.raw_http_server import END, HEAD, Sink, chunk, opened, post, soon, until
 
 if TYPE_CHECKING:
-    from gateway.upstream.http.stream import EventStream
-    from tests.upstream.server import Peer, Server
+    from gateway.upstream.transport.http.stream import EventStream
+    from tests.support.raw_http_server import Peer, Server
 
 
 async def test_closing_an_unused_client() -> None:
@@ -64,7 +64,7 @@ async def test_a_connection_closed_this_very_moment_is_not_used(
 
 
 async def test_a_connection_without_a_transport_is_closed() -> None:
-    connection = Connection(lambda _: None, lambda _: None)
+    connection = HttpConnection(lambda _: None, lambda _: None)
     assert connection.closed
     connection.abort()
 

@@ -9,20 +9,31 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from gateway.upstream.faults import Transient
-from gateway.upstream.http.client import HttpClient
+from gateway.upstream.transport.faults import TransientFault
+from gateway.upstream.transport.http.client import HttpClient
 from lanes.errors import UpstreamFault
-from tests.upstream.server import END, HEAD, Sink, answer, asked, chunk, opened, post, soon, until
+from tests.support.raw_http_server import (
+    END,
+    HEAD,
+    Sink,
+    answer,
+    asked,
+    chunk,
+    opened,
+    post,
+    soon,
+    until,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.upstream.server import Server
+    from tests.support.raw_http_server import Server
 
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.upstream.retries._FIRST_BACKOFF", 0.001)
+    monkeypatch.setattr("gateway.upstream.transport.retries._FIRST_BACKOFF", 0.001)
 
 
 @pytest.fixture
@@ -56,7 +67,7 @@ async def test_tried_again(server: Server, patient: HttpClient, refusal: bytes) 
 async def test_given_up_in_the_end(server: Server, patient: HttpClient) -> None:
     posting = asyncio.create_task(post(patient))
     await server.serve(answer(503, b"one"), answer(502, b"two"), answer(503, b"three"))
-    with pytest.raises(Transient, match="three"):
+    with pytest.raises(TransientFault, match="three"):
         await posting
 
 
@@ -142,7 +153,7 @@ async def test_connecting_is_tried_again() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     client = HttpClient(f"http://127.0.0.1:{port}", proxies={}, retries=2)
-    with pytest.raises(Transient, match="could not be reached: ") as caught:
+    with pytest.raises(TransientFault, match="could not be reached: ") as caught:
         await post(client)
     assert (caught.value.status, caught.value.code) == (502, "server_error")
     client = HttpClient("http://nowhere.invalid", proxies={}, retries=0)

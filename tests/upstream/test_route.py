@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.upstream.route import Address, Proxy, route
+from gateway.upstream.transport.route import Address, Proxy, route
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.upstream.http.client import HttpClient
+from gateway.upstream.transport.http.client import HttpClient
 from lanes.errors import UpstreamFault
-from tests.upstream.server import (
+from tests.support.raw_http_server import (
     END,
     HEAD,
     Peer,

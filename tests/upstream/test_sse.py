@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.upstream.http.sse import Splitter
+from gateway.upstream.transport.http.sse import SseSplitter
 from lanes.errors import UpstreamFault
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ DELTA_EVENT: Event = ("response.output_text.delta", b'{"delta":"a"}')
 
 
 def split(chunks: Iterable[bytes], limit: int = 1024) -> list[Event]:
-    splitter = Splitter(limit)
+    splitter = SseSplitter(limit)
     return [event for chunk in chunks for event in splitter.feed(chunk)] + splitter.finish()
 
 
@@ -93,7 +93,7 @@ def test_layouts(body: bytes, events: list[Event], line_end: bytes, mark: bytes,
 
 
 def test_known_names_are_read_alike() -> None:
-    splitter = Splitter(1024)
+    splitter = SseSplitter(1024)
     assert [splitter.feed(DELTA) for _ in range(3)] == [[DELTA_EVENT]] * 3
     assert splitter.feed(DELTA + b": c\n\n" + DELTA) == [DELTA_EVENT] * 2
     assert splitter.feed(b"event: response.output_text.delta\ndata: a\rdata: b\n\n") == [
@@ -103,7 +103,7 @@ def test_known_names_are_read_alike() -> None:
 
 
 def test_names_without_end_are_read_and_not_remembered() -> None:
-    splitter = Splitter(1024)
+    splitter = SseSplitter(1024)
     for number in range(1000):
         assert splitter.feed(b"event: n%d\ndata: 1\n\n" % number) == [(f"n{number}", b"1")]
     assert splitter.feed(DELTA) == [DELTA_EVENT]
@@ -111,7 +111,7 @@ def test_names_without_end_are_read_and_not_remembered() -> None:
 
 def test_an_event_comes_with_the_read_that_ends_it() -> None:
     """A CR LF cut in two neither makes a blank line nor holds back what is complete."""
-    splitter = Splitter(1024)
+    splitter = SseSplitter(1024)
     assert splitter.feed(b"data: {\r") == []
     assert splitter.feed(b"\ndata: }\r\n\r") == [(None, b"{\n}")]
     assert splitter.feed(b"\n") == []
@@ -134,7 +134,7 @@ def test_the_limit_is_exact_at_any_chunking(size: int, line_end: bytes) -> None:
 
 
 def test_a_line_without_end_is_refused_soon() -> None:
-    splitter = Splitter(10_000)
+    splitter = SseSplitter(10_000)
     for _ in range(10):
         splitter.feed(b"x" * 1000)
     with pytest.raises(UpstreamFault):
@@ -142,7 +142,7 @@ def test_a_line_without_end_is_refused_soon() -> None:
 
 
 def test_a_huge_event_in_small_reads_costs_linear_time() -> None:
-    splitter = Splitter(8 * 1024 * 1024)
+    splitter = SseSplitter(8 * 1024 * 1024)
     splitter.feed(b"data: ")
     chunk = b"x" * 256
     began = time.process_time()

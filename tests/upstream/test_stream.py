@@ -10,12 +10,23 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from lanes.errors import UpstreamFault
-from tests.upstream.server import END, HEAD, Sink, asked, chunk, event, opened, post, soon, until
+from tests.support.raw_http_server import (
+    END,
+    HEAD,
+    Sink,
+    asked,
+    chunk,
+    event,
+    opened,
+    post,
+    soon,
+    until,
+)
 
 if TYPE_CHECKING:
-    from gateway.upstream.http.client import HttpClient
+    from gateway.upstream.transport.http.client import HttpClient
     from lanes.ports import Event
-    from tests.upstream.server import Server
+    from tests.support.raw_http_server import Server
 
 
 async def test_a_read_is_one_call(server: Server, client: HttpClient) -> None:
@@ -231,7 +242,7 @@ async def test_release_keeps_the_connection_if_the_body_ends(
 async def test_release_closes_if_the_body_goes_on(
     server: Server, client: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.upstream.http.reply._DRAIN_SECONDS", 0.05)
+    monkeypatch.setattr("gateway.upstream.transport.http.reply._DRAIN_SECONDS", 0.05)
     stream, peer = await opened(server, client)
     relaying = asyncio.create_task(stream.relay(Sink()))
     await checkpoint()

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.upstream.http.client import HttpClient
+from gateway.upstream.transport.http.client import HttpClient
 from lanes.errors import UpstreamFault
-from tests.upstream.server import END, Sink, chunk, opened, post, soon
+from tests.support.raw_http_server import END, Sink, chunk, opened, post, soon
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.upstream.server import Server
+    from tests.support.raw_http_server import Server
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from tests.fakes.client import connect
-from tests.fakes.events import created
-from tests.wire.process import process
-from tests.wire.stand import gone, shape, standing, started, talking
+from tests.support.client import connect
+from tests.support.events import created
+from tests.support.serve_process import process
+from tests.support.wire_stand import gone, shape, standing, started, talking
 
 if TYPE_CHECKING:
     from pathlib import Path

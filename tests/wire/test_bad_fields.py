@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.events import reply
-from tests.wire.stand import shape, talking
+from tests.support.events import reply
+from tests.support.wire_stand import shape, talking
 
 BAD: dict[str, tuple[Any, ...]] = {
     "model": (1, True, [], {}, ["m"]),

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lanes.codec import decode
-from tests.fakes.events import reply
-from tests.wire.stand import last_text, shape, talking
+from tests.support.events import reply
+from tests.support.wire_stand import last_text, shape, talking
 
 if TYPE_CHECKING:
-    from tests.fakes.client import Client
-    from tests.wire.stand import Stand
+    from tests.support.client import Client
+    from tests.support.wire_stand import Stand
 
 HEAD = '{"type":"response.create","stream_id":"a","model":"m","input":"x"'
 

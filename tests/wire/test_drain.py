@@ -8,13 +8,13 @@ import anyio
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from tests.fakes.client import connect
-from tests.wire.raw import CLOSE, PING, TEXT, Raw, raw
-from tests.wire.stand import gone, shape, standing, talking, unread
+from tests.support.client import connect
+from tests.support.raw_client import CLOSE, PING, TEXT, Raw, raw
+from tests.support.wire_stand import gone, shape, standing, talking, unread
 from tests.wire.test_slow_reader import long
 
 if TYPE_CHECKING:
-    from tests.wire.stand import Stand
+    from tests.support.wire_stand import Stand
 
 RESTART = (1012, "service restart")
 STOPPING = ("server_shutting_down", 503, None)

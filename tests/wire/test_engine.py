@@ -10,10 +10,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.cases.stand import Stand
-from tests.cases.steered import Running, talking
-from tests.fakes.client import connect
-from tests.wire.process import Process, process
+from tests.support.client import connect
+from tests.support.gateway_stand import Stand
+from tests.support.serve_process import Process, process
+from tests.support.steered import Running, talking
 
 pytestmark = [
     pytest.mark.timeout(60),

@@ -11,15 +11,15 @@ import anyio
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.fakes.client import connect
-from tests.fakes.events import created, in_progress, opened, reply
-from tests.judge import judge, validate
-from tests.wire.raw import BINARY, CLOSE, CONT, PING, PONG, TEXT, frame, raw
-from tests.wire.stand import Lane, Stand, standing, talking
+from tests.support.client import connect
+from tests.support.events import created, in_progress, opened, reply
+from tests.support.judge import judge, validate
+from tests.support.raw_client import BINARY, CLOSE, CONT, PING, PONG, TEXT, frame, raw
+from tests.support.wire_stand import Lane, Stand, standing, talking
 
 if TYPE_CHECKING:
-    from tests.fakes.client import Client
-    from tests.fakes.exchange import Exchange
+    from tests.support.client import Client
+    from tests.support.exchange import Exchange
 
 KEYS = [
     "type", "stream_id", "model", "input", "previous_response_id", "conversation", "tools",

@@ -10,9 +10,9 @@ import anyio
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from tests.fakes.client import connect
-from tests.fakes.events import reply
-from tests.wire.stand import Stand, standing
+from tests.support.client import connect
+from tests.support.events import reply
+from tests.support.wire_stand import Stand, standing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,11 +10,11 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from tests.cases.calling import called_out, calling
-from tests.cases.stand import Stand
-from tests.cases.steered import talking
-from tests.fakes.client import connect
-from tests.wire.process import Process, process
+from tests.support.calling import called_out, calling
+from tests.support.client import connect
+from tests.support.gateway_stand import Stand
+from tests.support.serve_process import Process, process
+from tests.support.steered import talking
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import anyio.lowlevel
 import pytest
 
-from tests.fakes.client import Client, connect
-from tests.fakes.events import created, delta, in_progress, opened, reply
-from tests.wire.raw import CLOSE, raw, tcp
-from tests.wire.stand import gone, settled, standing, talking, unread
+from tests.support.client import Client, connect
+from tests.support.events import created, delta, in_progress, opened, reply
+from tests.support.raw_client import CLOSE, raw, tcp
+from tests.support.wire_stand import gone, settled, standing, talking, unread
 
 if TYPE_CHECKING:
-    from tests.fakes.exchange import Exchange
+    from tests.support.exchange import Exchange
 
 
 async def babble(exchange: Exchange) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.fakes.events import reply
-from tests.wire.stand import last_text, shape, talking
+from tests.support.events import reply
+from tests.support.wire_stand import last_text, shape, talking
 
 BAD_NAMES: tuple[Any, ...] = (42, True, None, "", "a" * 257, "a b", "é", [], {}, "a/b", "a\n", 1.5)
 

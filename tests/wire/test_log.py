@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.settings import Settings
-from tests.fakes.client import connect
-from tests.fakes.gateway import running
-from tests.wire.stand import settled, shape, standing, talking
+from gateway.config.settings import Settings
+from tests.support.client import connect
+from tests.support.gateway import running
+from tests.support.wire_stand import settled, shape, standing, talking
 
 if TYPE_CHECKING:
-    from tests.fakes.exchange import Exchange
+    from tests.support.exchange import Exchange
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:

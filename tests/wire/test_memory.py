@@ -10,16 +10,25 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from tests.fakes.client import connect
-from tests.fakes.events import closed, completed, created, data, delta, in_progress, message, opened
-from tests.wire.process import process
-from tests.wire.raw import PING, frame, raw
+from tests.support.client import connect
+from tests.support.events import (
+    closed,
+    completed,
+    created,
+    data,
+    delta,
+    in_progress,
+    message,
+    opened,
+)
+from tests.support.raw_client import PING, frame, raw
+from tests.support.serve_process import process
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.fakes.exchange import Exchange
-    from tests.wire.raw import Raw
+    from tests.support.exchange import Exchange
+    from tests.support.raw_client import Raw
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 

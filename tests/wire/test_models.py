@@ -10,17 +10,17 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from tests.cases.several import listing, several
-from tests.cases.stand import answer
-from tests.wire.stand import standing
+from tests.support.gateway_stand import answer
+from tests.support.several_upstreams import listing, several
+from tests.support.wire_stand import standing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pytest
 
-    from tests.cases.several import Several
-    from tests.fakes.exchange import Exchange
+    from tests.support.exchange import Exchange
+    from tests.support.several_upstreams import Several
 
 KEY = "sk-right"
 AWAY = "http://127.0.0.1:9/v1"
@@ -108,7 +108,7 @@ async def test_one_by_its_name() -> None:
 async def test_who_is_away_delays_nothing_and_is_noted_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.upstream.models.TIMEOUT", 0.2)
+    monkeypatch.setattr("gateway.upstream.model_list.TIMEOUT", 0.2)
 
     async def silent(exchange: Exchange) -> None:
         await exchange.hang()
@@ -145,8 +145,8 @@ async def test_who_is_away_delays_nothing_and_is_noted_once(
 async def test_a_list_that_grew_old_is_kept_when_its_upstream_is_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("gateway.upstream.models.FRESH", 0.0)
-    monkeypatch.setattr("gateway.upstream.models.AGAIN", 0.0)
+    monkeypatch.setattr("gateway.upstream.model_list.FRESH", 0.0)
+    monkeypatch.setattr("gateway.upstream.model_list.AGAIN", 0.0)
     async with several({"a": {}}) as of:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(owners, of)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.lowlevel
 
-from tests.fakes.client import connect
-from tests.fakes.events import (
+from tests.support.client import connect
+from tests.support.events import (
     closed,
     completed,
     created,
@@ -20,12 +20,12 @@ from tests.fakes.events import (
     opened,
     reply,
 )
-from tests.judge import StreamJudge
-from tests.wire.raw import CLOSE, PING, PONG, TEXT, frame, raw
-from tests.wire.stand import gone, settled, standing
+from tests.support.judge import StreamJudge
+from tests.support.raw_client import CLOSE, PING, PONG, TEXT, frame, raw
+from tests.support.wire_stand import gone, settled, standing
 
 if TYPE_CHECKING:
-    from tests.fakes.exchange import Exchange
+    from tests.support.exchange import Exchange
 
 FAST: dict[str, Any] = {"ping_interval": 0.1, "ping_timeout": 0.1}
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.fakes.client import connect
-from tests.wire.process import process
-from tests.wire.stand import gone, shape, started
+from tests.support.client import connect
+from tests.support.serve_process import process
+from tests.support.wire_stand import gone, shape, started
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,10 +11,10 @@ import anyio
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from tests.fakes.client import connect
-from tests.fakes.events import reply
-from tests.wire.raw import BINARY, CLOSE, CONT, PING, PONG, TEXT, Raw, frame, raw
-from tests.wire.stand import gone, last_text, sockets, standing, talking
+from tests.support.client import connect
+from tests.support.events import reply
+from tests.support.raw_client import BINARY, CLOSE, CONT, PING, PONG, TEXT, Raw, frame, raw
+from tests.support.wire_stand import gone, last_text, sockets, standing, talking
 
 CREATE = json.dumps({"type": "response.create", "model": "m", "input": "hi", "stream_id": "a"})
 

@@ -9,14 +9,14 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from tests.fakes.client import connect
-from tests.fakes.events import closed, completed, created, delta, in_progress, message, opened
-from tests.judge import StreamJudge
-from tests.wire.raw import CLOSE, PING, TEXT, Raw, frame, raw
-from tests.wire.stand import gone, settled, sockets, standing, unread
+from tests.support.client import connect
+from tests.support.events import closed, completed, created, delta, in_progress, message, opened
+from tests.support.judge import StreamJudge
+from tests.support.raw_client import CLOSE, PING, TEXT, Raw, frame, raw
+from tests.support.wire_stand import gone, settled, sockets, standing, unread
 
 if TYPE_CHECKING:
-    from tests.fakes.exchange import Exchange
+    from tests.support.exchange import Exchange
 
 BOUND = 64 << 10
 WORD = "渐word" * 2000

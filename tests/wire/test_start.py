@@ -5,10 +5,10 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
-from tests.fakes.client import connect
-from tests.fakes.events import reply
-from tests.wire.process import process
-from tests.wire.stand import started
+from tests.support.client import connect
+from tests.support.events import reply
+from tests.support.serve_process import process
+from tests.support.wire_stand import started
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("multilane.dialect")
 
 
-class Call:
+class ChatCall:
     """One call; `item_id` is the name of its item, empty until it is shown."""
 
     __slots__ = ("_known", "custom", "done", "head", "id", "item_id", "name", "pieces")
@@ -60,7 +60,7 @@ class Call:
         return self.item(value if isinstance(value, str) else text)
 
 
-class Calls:
+class ChatCalls:
     """The calls of one answer, in order.
 
     `custom` names the tools whose input is a text; `send` takes events, `name_item` makes the name
@@ -78,9 +78,9 @@ class Calls:
         self._send = send
         self._put = put
         self._name_item = name_item
-        self._calls: list[Call] = []
-        self._by_index: dict[int, Call] = {}
-        self._by_id: dict[str, Call] = {}
+        self._calls: list[ChatCall] = []
+        self._by_index: dict[int, ChatCall] = {}
+        self._by_id: dict[str, ChatCall] = {}
 
     @property
     def whole(self) -> bool:
@@ -121,14 +121,14 @@ class Calls:
             if not cut or call.whole:
                 self._finish(call)
 
-    def _find(self, index: int | None, call_id: str, name: str) -> Call:
+    def _find(self, index: int | None, call_id: str, name: str) -> ChatCall:
         """The call that an entry is about, by its index and id; a new one if it is none of them."""
         known = self._known(index, call_id, name)
         if known is not None and self._starts_over(known, index, call_id, name):
             known = None
         if known is None:
             self.pause()
-            known = Call("" if call_id in self._by_id else call_id)
+            known = ChatCall("" if call_id in self._by_id else call_id)
             self._calls.append(known)
         elif call_id and not known.id and not known.item_id:
             known.id = call_id
@@ -141,7 +141,7 @@ class Calls:
             self._show(known)
         return known
 
-    def _known(self, index: int | None, call_id: str, name: str) -> Call | None:
+    def _known(self, index: int | None, call_id: str, name: str) -> ChatCall | None:
         if index is not None and index in self._by_index:
             return self._by_index[index]
         if call_id in self._by_id and not (index is not None and name):
@@ -150,7 +150,7 @@ class Calls:
             return self._calls[-1]
         return None
 
-    def _starts_over(self, known: Call, index: int | None, call_id: str, name: str) -> bool:
+    def _starts_over(self, known: ChatCall, index: int | None, call_id: str, name: str) -> bool:
         """Whether an entry that seems to go on is another call: by a new id, or by its name."""
         if call_id and known.id:
             return call_id != known.id
@@ -158,7 +158,7 @@ class Calls:
             return False
         return known.whole or (index is None and name != known.name)
 
-    def _show(self, call: Call) -> None:
+    def _show(self, call: ChatCall) -> None:
         call.custom = call.name in self._custom
         call.item_id = self._name_item()
         self._send({"type": "response.output_item.added", "item": call.item("")})
@@ -167,7 +167,7 @@ class Calls:
         if call.pieces:
             self._delta(call, "".join(call.pieces))
 
-    def _grow(self, call: Call, arguments: object) -> None:
+    def _grow(self, call: ChatCall, arguments: object) -> None:
         if isinstance(arguments, dict):
             arguments = encode(arguments).decode()
         if not isinstance(arguments, str) or not arguments or call.done:
@@ -176,12 +176,12 @@ class Calls:
         if call.item_id:
             self._delta(call, arguments)
 
-    def _delta(self, call: Call, arguments: str) -> None:
+    def _delta(self, call: ChatCall, arguments: str) -> None:
         """A custom tool's input can be told from its JSON only at the end."""
         if not call.custom:
             self._put(call.head + encode(arguments) + b"}")
 
-    def _finish(self, call: Call) -> None:
+    def _finish(self, call: ChatCall) -> None:
         if call.done:
             return
         call.done = True

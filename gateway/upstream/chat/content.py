@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.upstream.chat.losses import left_out
+from gateway.upstream.chat.omissions import left_out
 from lanes.codec import encode
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.upstream.chat.losses import NOTICES
+from gateway.upstream.chat.omissions import NOTICES
 from lanes.codec import decode_lenient, encode
-from lanes.faults import tells_error
+from lanes.stream.backend_errors import tells_error
 
 if TYPE_CHECKING:
     from lanes.ports import Event
@@ -46,7 +46,7 @@ def terminal(finish: object, response: dict[str, Any]) -> dict[str, Any]:
 
 
 def error_event(error: object) -> dict[str, Any]:
-    """An error as lanes.faults.reported reads it: an object of any keys, or a text."""
+    """Return an error as `lanes.stream.backend_errors.reported` reads it: an object or a text."""
     if not isinstance(error, dict):
         error = {"message": error if isinstance(error, str) else "The backend reported an error."}
     return {"type": "error", "error": error}
@@ -55,8 +55,9 @@ def error_event(error: object) -> dict[str, Any]:
 def told_error(name: str | None, data: bytes) -> Event | None:
     """The event to pass on where one that is no chunk of an answer tells of an error, else None.
 
-    An error in any shape goes as it is, for the run to read (`lanes.faults.tells_error`); only an
-    event called `error` that is no object is made one.
+    An error in any shape goes as it is, for the run to read
+    (`lanes.stream.backend_errors.tells_error`); only an event called `error` that is no object is
+    made one.
     """
     try:
         value = decode_lenient(data)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.upstream.chat.content import output_of, parts_of, plain_or_parts, text_of
-from gateway.upstream.chat.losses import NOTICES, left_out
+from gateway.upstream.chat.omissions import NOTICES, left_out
 from lanes.codec import decode, encode
 
 if TYPE_CHECKING:

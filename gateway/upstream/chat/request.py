@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from gateway.upstream.chat.content import present
-from gateway.upstream.chat.losses import left_out
 from gateway.upstream.chat.messages import messages
+from gateway.upstream.chat.omissions import left_out
 from gateway.upstream.chat.tools import tool_keys
 from lanes.codec import decode
-from lanes.entries import input_items
+from lanes.history.entries import input_items
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

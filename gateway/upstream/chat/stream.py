@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.upstream.chat.calls import Calls
+from gateway.upstream.chat.calls import ChatCalls
 from gateway.upstream.chat.chunks import citations, read, reasoning_of, text_of
 from gateway.upstream.chat.ends import error_event, is_cut, is_fault, terminal, told_error
-from gateway.upstream.chat.losses import NOTICES
+from gateway.upstream.chat.omissions import NOTICES
 from gateway.upstream.chat.tools import custom_names
 from lanes.codec import check_depth, encode
-from lanes.response import usage
+from lanes.stream.snapshots import usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,18 +33,18 @@ _BARE: dict[str, dict[str, Any]] = {
 }
 
 
-def converter(body: Mapping[str, Any]) -> Converter:
+def converter(body: Mapping[str, Any]) -> ChatConverter:
     """What reads the answer to a create with this body: its tools tell which calls are custom."""
-    return Converter(custom_names(body))
+    return ChatConverter(custom_names(body))
 
 
-class Converter:
+class ChatConverter:
     """Implements gateway.upstream.dialect.Converter for one answer."""
 
     def __init__(self, custom: frozenset[str] = frozenset()) -> None:
         self._out: list[Event] = []
         self._named = 0
-        self._calls = Calls(custom, self._send, self._put, self._name_call)
+        self._calls = ChatCalls(custom, self._send, self._put, self._name_call)
         self._live = ""  # the kind of item whose text is flowing
         self._item_id = ""
         self._heads: dict[str, bytes] = {}  # of its deltas, by the kind of text

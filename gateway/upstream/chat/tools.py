@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gateway.upstream.chat.content import present
-from gateway.upstream.chat.losses import left_out
+from gateway.upstream.chat.omissions import left_out
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,0 +1,184 @@
+"""Who may open a socket, and which of its headers the backend sees. Pure; decides before accept."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from pydantic import SecretStr
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+#: As ASGI has them: lower-case names, raw values, repeats kept.
+Headers = Sequence[tuple[bytes, bytes]]
+
+#: A browser cannot set Authorization, so it offers its key as a subprotocol (the vendor's form).
+KEY_PROTOCOL: Final = b"openai-insecure-api-key."
+#: The state of clients of an open gateway.
+OPEN: Final = "open"
+TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
+PLAIN: Final = re.compile(rb"[\x20-\x7e]+")
+#: All that the backend sees of a client's headers, Authorization aside; others are hop-by-hop,
+#: the edge's or about the socket, and some backends refuse them.
+RELAYED: Final = (
+    b"openai-beta",
+    b"openai-organization",
+    b"openai-project",
+    b"traceparent",
+    b"tracestate",
+    b"user-agent",
+)
+PORTS: Final = {"http": ":80", "ws": ":80", "https": ":443", "wss": ":443"}
+
+
+@dataclass(frozen=True, slots=True)
+class AdmittedClient:
+    """Let in. `key_id` names the key's own state and says nothing about the key."""
+
+    key_id: str
+    subprotocol: str | None
+
+
+class UpgradeRefused(Exception):
+    """Not let in; the fields of the HTTP answer."""
+
+    def __init__(self, status: int, code: str, message: str, headers: dict[str, str]) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.headers = headers
+
+
+class Authenticator:
+    """Checks keys and origins. No keys at all means open to everyone."""
+
+    def __init__(self, keys: Iterable[SecretStr | str], origins: Iterable[str]) -> None:
+        plain = [key.get_secret_value() if isinstance(key, SecretStr) else key for key in keys]
+        # Digests have one length, so that comparing them tells nothing about a key's.
+        self._keys = [(_digest(key.encode()), key_id(key)) for key in plain]
+        self._origins = frozenset(_origin(origin) for origin in origins)
+
+    def admit(self, headers: Headers) -> AdmittedClient:
+        """Let the client in, or raise Refused, whatever the headers hold."""
+        self._check_origin(headers)
+        offered = _protocols(headers)
+        if not self._keys:
+            return AdmittedClient(OPEN, self._echo(offered))
+        key = _client_key(headers)
+        found = self._find(key)
+        if found is None:
+            code = "missing_api_key" if key is None else "invalid_api_key"
+            said = "No API key was given" if key is None else "The API key is not known here"
+            raise UpgradeRefused(
+                HTTPStatus.UNAUTHORIZED,
+                code,
+                f"{said}; send it as `Authorization: Bearer KEY`.",
+                {"WWW-Authenticate": "Bearer"},
+            )
+        return AdmittedClient(found, self._echo(offered))
+
+    def _find(self, key: bytes | None) -> str | None:
+        if not key:
+            return None
+        digest, found = _digest(key), None
+        for known, name in self._keys:  # all of them: time must not tell which one matched
+            if hmac.compare_digest(known, digest):
+                found = name
+        return found
+
+    def _echo(self, offered: list[bytes]) -> str | None:
+        for name in offered:
+            harmless = TOKEN.fullmatch(name) and not name.lower().startswith(KEY_PROTOCOL)
+            if harmless and self._find(name) is None:
+                return name.decode()
+        return None
+
+    def _check_origin(self, headers: Headers) -> None:
+        origins = _all(headers, b"origin")
+        if not origins or "*" in self._origins:
+            return
+        origin = _origin(origins[0].decode("latin-1"))
+        if len(origins) == 1 and (origin in self._origins or self._is_own(origin, headers)):
+            return
+        raise UpgradeRefused(
+            HTTPStatus.FORBIDDEN,
+            "origin_not_allowed",
+            "Pages of this origin may not connect here; the gateway's --allow-origin lets them in.",
+            {},
+        )
+
+    def _is_own(self, origin: str, headers: Headers) -> bool:
+        hosts = _all(headers, b"host")
+        scheme, _, place = origin.partition("://")
+        if len(hosts) != 1 or not place:
+            return False
+        own = hosts[0].decode("latin-1").lower().removesuffix(PORTS.get(scheme, "\n"))
+        # With no key to ask for, a page could point its own name at this address (DNS rebinding)
+        # and be "the same origin"; numbers and localhost cannot be pointed elsewhere.
+        return own == place and (bool(self._keys) or _is_fixed(own))
+
+
+def _client_key(headers: Headers) -> bytes | None:
+    """The key a client shows: its only Authorization if there is one, else by subprotocol."""
+    credentials = _all(headers, b"authorization")
+    if credentials:
+        scheme, _, key = credentials[0].strip().partition(b" ")
+        return key.strip() if len(credentials) == 1 and scheme.lower() == b"bearer" else None
+    for name in _protocols(headers):
+        if name.startswith(KEY_PROTOCOL):
+            return name.removeprefix(KEY_PROTOCOL)
+    return None
+
+
+def key_id(key: str) -> str:
+    """A short stable name for a key, from which it cannot be told."""
+    return hashlib.sha256(b"multilane key id\n" + key.encode()).hexdigest()[:16]
+
+
+def upstream_headers(headers: Headers, *, authorization: bool = False) -> dict[str, str]:
+    """What the backend may see of a client's headers; with its key only if `authorization`."""
+    named = {part.strip().lower() for part in b",".join(_all(headers, b"connection")).split(b",")}
+    relayed: dict[str, str] = {}
+    for name in RELAYED:
+        values = _all(headers, name)
+        if values and name not in named and all(PLAIN.fullmatch(value) for value in values):
+            relayed[name.decode()] = ", ".join(value.decode() for value in values)
+    key = _client_key(headers) if authorization else None
+    if key and PLAIN.fullmatch(key) and b"authorization" not in named:
+        relayed["authorization"] = f"Bearer {key.decode()}"
+    return relayed
+
+
+def _all(headers: Headers, name: bytes) -> list[bytes]:
+    return [value for found, value in headers if found == name]
+
+
+def _protocols(headers: Headers) -> list[bytes]:
+    joined = b",".join(_all(headers, b"sec-websocket-protocol"))
+    return [name for part in joined.split(b",") if (name := part.strip())]
+
+
+def _digest(key: bytes) -> bytes:
+    return hashlib.sha256(key).digest()
+
+
+def _origin(origin: str) -> str:
+    origin = origin.strip().rstrip("/").lower()
+    return origin.removesuffix(PORTS.get(origin.partition("://")[0], "\n"))
+
+
+def _is_fixed(host: str) -> bool:
+    name = re.sub(r":\d*$", "", host).strip("[]")
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return name == "localhost" or name.endswith(".localhost")
+    return True

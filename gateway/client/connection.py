@@ -1,0 +1,195 @@
+"""SHELL: one WebSocket. Reads frames, starts creates, and ends in order (protocol.md 1)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from gateway.client.frames import FrameRefusal, read
+from gateway.client.outbox import SocketOutbox
+from gateway.config.upstream_settings import default_model
+from lanes.board import Board
+from lanes.codec import encode
+from lanes.errors import ClientFault, UpstreamFault
+from lanes.events import Stamp
+from lanes.frames import Create
+from lanes.history.archive import KeyArchive
+from lanes.history.lineage import Lineage
+from lanes.worker import Worker
+from steering.desk import Desk
+from steering.ledger import Ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+
+    from anyio.abc import TaskGroup
+
+    from gateway.client.socket import ClientSocket
+    from gateway.config.settings import Settings
+    from gateway.persistence.stores import Stores
+    from lanes.ports import Upstream
+
+#: What the socket's queue says when the connection has lived long enough.
+EXPIRED = "multilane.expired"
+#: Seconds for the tasks of stopped responses to say so.
+STOP_TIMEOUT = 1.0
+
+
+class ClientConnection:
+    """Everything that lives as long as one socket: its lanes, its history, its writer.
+
+    `key_id` names the client's key, `headers` are the client's as far as the upstream may see them.
+    """
+
+    def __init__(
+        self,
+        socket: ClientSocket,
+        upstream: Upstream,
+        records: Stores,
+        settings: Settings,
+        key_id: str,
+        headers: Mapping[str, str],
+    ) -> None:
+        self._socket = socket
+        self._settings = settings
+        self._default_model = default_model(settings)
+        self._outbox = SocketOutbox(socket)
+        self._board = Board(
+            settings.max_active, settings.max_named, settings.max_queued, settings.max_queued_bytes
+        )
+        self._desk = Desk(
+            Ledger(settings.max_steers, settings.max_steer_bytes),
+            records.clerk,
+            key_id,
+            self._reply,
+        )
+        self._worker = Worker(
+            upstream,
+            Lineage(settings.cache_bytes),
+            KeyArchive(records.archive, key_id),
+            self._outbox,
+            self._desk,
+            self._board.continues,
+            headers,
+        )
+        self._ending: ClientFault | None = None
+        self._idle: anyio.Event | None = None
+        self._tasks: TaskGroup | None = None
+
+    async def serve(self, receive: Callable[[], Awaitable[Mapping[str, Any]]]) -> None:
+        """Serve until the client leaves or its time is over; its upstream calls end with it."""
+        settings = self._settings
+        self._socket.bound(
+            settings.send_buffer_bytes,
+            settings.stall_timeout,
+            self._outbox.pause,
+            self._outbox.resume,
+        )
+        # A timer costs an idle connection less than a task; it speaks through the socket's queue,
+        # because nothing may be started from outside of a task.
+        age = asyncio.get_running_loop().call_later(settings.max_age, self._socket.notify, EXPIRED)
+        try:
+            async with anyio.create_task_group() as self._tasks:
+                # This task does nothing but receive: reading never waits for lanes or upstreams.
+                while (message := await receive())["type"] != "websocket.disconnect":
+                    if message["type"] == EXPIRED:
+                        self._expire()
+                    else:
+                        self._on_frame(message["bytes"])
+                self._tasks.cancel_scope.cancel()
+        finally:
+            age.cancel()
+            self._desk.close()
+
+    def drain(self, timeout: float) -> None:
+        """The gateway stops: start nothing more, let what runs finish for `timeout` seconds."""
+        fault = ClientFault(
+            "The gateway is shutting down; connect again and send this request there.",
+            code="server_shutting_down",
+            status=503,
+            type="server_error",
+        )
+        self._spawn(self._wind_down, fault, timeout, 1012, "service restart")
+
+    def _expire(self) -> None:
+        fault = ClientFault(
+            f"This connection has reached its limit of {self._settings.max_age:g} seconds; "
+            "open a new one.",
+            code="websocket_connection_limit_reached",
+        )
+        self._spawn(self._wind_down, fault, self._settings.age_grace, 1000, "age limit")
+
+    async def _wind_down(self, fault: ClientFault, grace: float, code: int, reason: str) -> None:
+        """Answer every waiting create with `fault`, let the running ones end, then close."""
+        self._ending = fault
+        self._desk.stop(fault.message)
+        for create in self._board.close():
+            self._outbox.error(fault, create.stream_id)
+        await self._until_idle(grace)
+        self._worker.stop(
+            UpstreamFault(fault.message, code=fault.code, status=fault.status, type=fault.type)
+        )
+        # Those that had not begun are refused by their own tasks.
+        await self._until_idle(STOP_TIMEOUT)
+        if code == 1000:
+            self._outbox.error(fault, None)
+        self._outbox.flush()
+        self._socket.end(code, reason)
+
+    async def _until_idle(self, timeout: float) -> None:
+        self._idle = self._idle or anyio.Event()
+        if self._board.active:
+            with anyio.move_on_after(timeout):
+                await self._idle.wait()
+
+    def _on_frame(self, data: bytes) -> None:
+        if self._socket.unsent > 2 * self._settings.send_buffer_bytes:
+            # Answers alone have piled up: it asks on and on, and reads nothing.
+            self._socket.end(1013, "slow_consumer")
+            return
+        frame = read(data, self._default_model)
+        if isinstance(frame, Create):
+            self._submit(frame)
+        elif isinstance(frame, FrameRefusal):
+            self._outbox.error(frame.fault, frame.stream_id)
+        elif (submission := self._desk.receive(frame)) is not None:
+            self._spawn(self._desk.admit, submission)
+
+    def _submit(self, create: Create) -> None:
+        if self._ending is not None:
+            self._outbox.error(self._ending, create.stream_id)
+            return
+        try:
+            started = self._board.submit(create)
+        except ClientFault as fault:
+            self._outbox.error(fault, create.stream_id)
+        else:
+            self._start(started)
+
+    def _start(self, creates: Iterable[Create]) -> None:
+        for create in creates:
+            # Now: in a moment the create is not in the queue any more, and has not begun yet.
+            self._desk.claim(create.parent_id, create.stream_id)
+            self._spawn(self._carry, create)
+
+    async def _carry(self, create: Create) -> None:
+        successor = await self._worker.carry(create)
+        while successor is not None:
+            if self._board.closed:
+                self._worker.forgo(successor, "this connection starts nothing more.")
+                break
+            self._board.succeed(create.stream_id, successor.create)
+            successor = await self._worker.carry(successor.create, successor)
+        self._start(self._board.finish(create.stream_id))
+        if self._idle is not None and not self._board.active:
+            self._idle.set()
+
+    def _reply(self, event: dict[str, Any]) -> None:
+        """Send an event that belongs to no response: its number is 0, it has no lane."""
+        self._outbox.put(Stamp(None), encode(event)[:-1])
+
+    def _spawn(self, function: Callable[..., Coroutine[Any, Any, None]], *args: object) -> None:
+        if self._tasks is not None and not self._tasks.cancel_scope.cancel_called:
+            self._tasks.start_soon(function, *args)

@@ -1,0 +1,187 @@
+"""Pure: the bytes of a client frame -> a create, a steer, or the error to answer with."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lanes.codec import decode
+from lanes.errors import ClientFault
+from lanes.frames import Create
+from steering.frames import Steer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_STREAM_ID = re.compile(r"[A-Za-z0-9_.-]{1,256}")
+#: Never part of what goes upstream: the envelope, and `stream`, which is implicit here.
+_ENVELOPE = frozenset({"type", "stream_id", "generate", "event_id", "stream"})
+#: What the decoder's words mean to someone who wrote the frame.
+_REASONS = {
+    "Input data was truncated": "it ends too early, or holds half of a surrogate pair",
+    "Number out of range": "a number is out of range",
+    "Integer value out of range": "a number is out of range",
+    "Invalid UTF-8 encoded string": "a string is not UTF-8",
+}
+_MAX_PAIRS, _MAX_KEY, _MAX_VALUE = 16, 64, 512
+
+
+@dataclass(frozen=True, slots=True)
+class FrameRefusal:
+    """An `error` event to answer with, on the lane the frame named if it named a valid one."""
+
+    fault: ClientFault
+    stream_id: str | None = None
+
+
+def read(data: bytes, default_model: str | None = None) -> Create | Steer | FrameRefusal:
+    """Read one frame (protocol.md 1, 2, 6). `default_model` serves a create that names none.
+
+    The frame is parsed once: what is checked here is what is forwarded, duplicate keys and all.
+    """
+    try:
+        frame = decode(data)
+    except ValueError as error:
+        return FrameRefusal(
+            _fault(f"The frame is not valid JSON: {_reason(error)}.", "invalid_json")
+        )
+    if not isinstance(frame, dict):
+        return FrameRefusal(
+            _fault("The frame must be a JSON object.", code="invalid_request_error")
+        )
+    kind = frame.get("type")
+    if kind == "response.steer":
+        return Steer(frame, len(data))
+    if kind != "response.create":
+        return FrameRefusal(_unknown(kind), _lane(frame))
+    return _create(frame, len(data), default_model)
+
+
+def _reason(error: ValueError) -> str:
+    reason = str(error).removeprefix("JSON is malformed: ")
+    return _REASONS.get(reason.partition(" - at")[0], reason)
+
+
+def _create(frame: dict[str, Any], size: int, default_model: str | None) -> Create | FrameRefusal:
+    stream_id = _lane(frame)
+    if "stream_id" in frame and stream_id is None:
+        message = "stream_id must be 1 to 256 characters of A-Z, a-z, 0-9, '_', '.' and '-'."
+        return FrameRefusal(_fault(message, code="invalid_stream_id", param="stream_id"))
+    body = {key: value for key, value in frame.items() if key not in _ENVELOPE}
+    if body.get("model") is None and default_model is not None:
+        body["model"] = default_model
+    try:
+        _check(frame, body)
+    except ClientFault as fault:
+        return FrameRefusal(fault, stream_id)
+    return Create(stream_id, body, generate=frame.get("generate", True), size=size)
+
+
+def _lane(frame: dict[str, Any]) -> str | None:
+    stream_id = frame.get("stream_id")
+    valid = isinstance(stream_id, str) and _STREAM_ID.fullmatch(stream_id)
+    return stream_id if valid else None
+
+
+def _unknown(kind: object) -> ClientFault:
+    allowed = "Allowed: response.create, response.steer."
+    if kind is None:
+        return _fault(f"'type' is missing. {allowed}", "missing_required_parameter", "type")
+    if not isinstance(kind, str):
+        return _fault(f"'type' must be a string. {allowed}", "invalid_type", "type")
+    return _fault(f"Unknown type {kind[:64]!r}. {allowed}", "invalid_value", "type")
+
+
+def _check(frame: dict[str, Any], body: dict[str, Any]) -> None:
+    """Check what the gateway itself uses; ranges and vendor fields are the upstream's to judge."""
+    if body.get("model") is None:
+        message = (
+            "'model' is missing, and this gateway has no default model."
+            " GET /v1/models lists what can be asked for."
+        )
+        raise _fault(message, "missing_required_parameter", "model")
+    for key, check in _CHECKS.items():
+        source = frame if key == "generate" else body
+        if key in source:
+            check(key, source[key])
+    if body.get("background"):
+        message = "'background' must not be true: it is not supported over WebSocket."
+        raise _fault(message, "invalid_value", "background")
+    if body.get("previous_response_id") is not None and body.get("conversation") is not None:
+        message = "'previous_response_id' and 'conversation' cannot be used together."
+        raise _fault(message, "invalid_value", "conversation")
+
+
+def _typed(wanted: str, *types: type, null: bool = False) -> Callable[[str, object], None]:
+    def check(key: str, value: object) -> None:
+        if not isinstance(value, types) and not (null and value is None):
+            raise _wrong(key, wanted, value)
+
+    return check
+
+
+def _objects(key: str, value: object) -> None:
+    for index, entry in enumerate(value if isinstance(value, list) else ()):
+        if not isinstance(entry, dict):
+            raise _wrong(f"{key}[{index}]", "an object", entry)
+
+
+def _input(key: str, value: object) -> None:
+    _typed("a string or an array of objects", str, list)(key, value)
+    _objects(key, value)
+
+
+def _tools(key: str, value: object) -> None:
+    _typed("an array of objects or null", list, null=True)(key, value)
+    _objects(key, value)
+
+
+def _metadata(key: str, value: object) -> None:
+    if value is None:
+        return
+    if not isinstance(value, dict):
+        raise _wrong(key, "an object of strings or null", value)
+    if len(value) > _MAX_PAIRS:
+        message = f"'{key}' has {len(value)} pairs; at most {_MAX_PAIRS} are allowed."
+        raise _fault(message, "invalid_value", key)
+    for name, text in value.items():
+        if not isinstance(text, str):
+            raise _wrong(f"{key}.{name[:_MAX_KEY]}", "a string", text, param=key)
+        if len(name) > _MAX_KEY or len(text) > _MAX_VALUE:
+            message = f"'{key}' allows {_MAX_KEY} characters a key and {_MAX_VALUE} a value."
+            raise _fault(message, "invalid_value", key)
+
+
+def _conversation(key: str, value: object) -> None:
+    _typed("a string, an object with an id, or null", str, dict, null=True)(key, value)
+    if isinstance(value, dict) and not isinstance(value.get("id"), str):
+        raise _wrong(f"{key}.id", "a string", value.get("id"))
+
+
+_CHECKS: dict[str, Callable[[str, object], None]] = {
+    "model": _typed("a string", str),
+    "input": _input,
+    "previous_response_id": _typed("a string or null", str, null=True),
+    "conversation": _conversation,
+    "tools": _tools,
+    "generate": _typed("a boolean", bool),
+    "store": _typed("a boolean or null", bool, null=True),
+    "background": _typed("false or null", bool, null=True),
+    "metadata": _metadata,
+}
+
+
+def _wrong(key: str, wanted: str, value: object, *, param: str | None = None) -> ClientFault:
+    message = f"'{key}' must be {wanted}, not {_json_type(value)}."
+    return _fault(message, "invalid_type", param or key)
+
+
+def _json_type(value: object) -> str:
+    names: dict[type, str] = {dict: "an object", list: "an array", str: "a string"}
+    names |= {bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+def _fault(message: str, code: str, param: str | None = None) -> ClientFault:
+    return ClientFault(message, code=code, param=param)

@@ -1,0 +1,105 @@
+"""The single writer of a connection: numbers, frames and enqueues each event in one step."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from lanes.events import error_event
+
+if TYPE_CHECKING:
+    from lanes.errors import Fault
+    from lanes.events import Stamp
+    from lanes.ports import Stream
+
+#: So many queued bytes do not wait for the turn to end: the transport must feel them to push back.
+_MANY_BYTES = 64 * 1024
+
+
+class FrameWriter(Protocol):
+    """Where finished WebSocket frames go."""
+
+    def write_frames(self, frames: bytes) -> None:
+        """Write whole frames; ignored once the connection is closing."""
+
+
+class SocketOutbox:
+    """Implements lanes.ports.Outbox over one WebSocket (protocol.md 1 and 4).
+
+    The transport's own water marks bound what is unsent. While it is over the high one (`pause` was
+    called), every attached upstream stream stands still; below the low one (`resume`) all go on.
+
+    Frames leave at the end of the event loop's turn (D12), so that what all lanes read in one turn
+    is one write; or at once when there are many bytes of them.
+    """
+
+    def __init__(self, wire: FrameWriter) -> None:
+        self._wire = wire
+        self._soon = asyncio.get_running_loop().call_soon
+        self._frames: list[bytes] = []
+        self._size = 0
+        self._streams: set[Stream] = set()
+        self._paused = False
+
+    def put(self, stamp: Stamp, body: bytes) -> None:
+        """Number an event and queue its frame, in one step: so the numbers are the wire's order."""
+        number = stamp.number
+        stamp.number = number + 1
+        payload = b"%b%b%d}" % (body, stamp.tail, number)
+        size = len(payload)
+        if not self._frames:
+            self._soon(self.flush)
+        if 126 <= size < 65536:
+            self._frames.append(b"\x81\x7e%c%c%b" % (size >> 8, size & 255, payload))
+        else:
+            self._frames += (_header(size), payload)
+        self._size += size
+        if self._size > _MANY_BYTES:
+            self.flush()
+
+    def error(self, fault: Fault, stream_id: str | None) -> None:
+        """Queue an `error` event, also while its lane is busy."""
+        payload = error_event(fault, stream_id)
+        if not self._frames:
+            self._soon(self.flush)
+        self._frames += (_header(len(payload)), payload)
+        self._size += len(payload)
+
+    def flush(self) -> None:
+        """Hand all that is queued to the transport now, in one write."""
+        if self._frames:
+            frames = b"".join(self._frames)
+            self._frames.clear()
+            self._size = 0
+            self._wire.write_frames(frames)
+
+    def attach(self, stream: Stream) -> None:
+        """Let the client's pace govern this stream."""
+        self._streams.add(stream)
+        if self._paused:
+            stream.pause()
+
+    def detach(self, stream: Stream) -> None:
+        """The stream is over."""
+        self._streams.discard(stream)
+
+    def pause(self) -> None:
+        """The client is too far behind: read no upstream on."""
+        self._paused = True
+        for stream in tuple(self._streams):
+            stream.pause()
+
+    def resume(self) -> None:
+        """The client caught up."""
+        self._paused = False
+        for stream in tuple(self._streams):
+            stream.resume()
+
+
+def _header(size: int) -> bytes:
+    """The head of an unmasked text frame (RFC 6455, 5.2)."""
+    if size < 126:
+        return b"\x81%c" % size
+    if size < 65536:
+        return b"\x81\x7e" + size.to_bytes(2, "big")
+    return b"\x81\x7f" + size.to_bytes(8, "big")

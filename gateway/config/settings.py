@@ -1,0 +1,258 @@
+"""What can be set: one field = one flag = one MULTILANE_* variable = one row in its table.
+
+The tables of FILE_ONLY are in multilane.toml and nowhere else.
+
+`Settings(...)` looks at nothing but its arguments; `gateway.config.loading.load` reads flags,
+environment and file. `python -m gateway.config.settings` prints the table in docs/settings.md.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, get_args, get_origin
+
+from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from gateway.config.setting_types import (
+    ANY_CASE,
+    AUTO,
+    SIZE,
+    UNITS,
+    BaseUrl,
+    Count,
+    Dialect,
+    Host,
+    Integer,
+    Key,
+    Keys,
+    Origins,
+    RedisUrl,
+    Seconds,
+    Size,
+    Text,
+    check_steering,
+    check_transport,
+    dialects,
+    is_loopback,
+)
+from gateway.config.upstream_settings import UpstreamSettings  # noqa: TC001  (pydantic reads it)
+
+PREFIX: Final = "MULTILANE_"
+#: Has no flag, no variable and no row; docs/backends.md has a table for each.
+FILE_ONLY: Final = ("upstreams",)
+
+
+class Settings(BaseSettings):
+    """Every setting of `multilane serve`; frozen, checked, and silent about secrets."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="forbid",
+        validate_default=False,
+        env_prefix=PREFIX,
+        hide_input_in_errors=True,
+    )
+
+    host: Host = Field(
+        "127.0.0.1", description="Address to listen on; beyond loopback it needs keys."
+    )
+    port: Integer = Field(
+        8080, ge=0, le=65535, description="Port to listen on; 0 takes a free one."
+    )
+    upstream: BaseUrl | None = Field(
+        None,
+        description="Base URL of the backend, as its clients use it (`…/v1`); "
+        "without it the bundled rehearsal backend runs.",
+    )
+    dialect: Dialect = Field(
+        AUTO,
+        description="How the backend speaks: `auto` finds out and says so in the log; or one of "
+        f"{', '.join(dialects())}.",
+    )
+    upstream_transport: Annotated[Literal["http", "websocket"], ANY_CASE] = Field(
+        "http", description="How the backend is reached; `websocket` if it speaks this protocol."
+    )
+    steering: Annotated[Literal["gateway", "native"], ANY_CASE] = Field(
+        "gateway", description="Who finds a steer's boundary; `native` is the backend itself."
+    )
+    model: Text | None = Field(None, description="Model for a create that names none.")
+    api_keys: Annotated[Keys, NoDecode] = Field(
+        (),
+        description="Key that clients may use, repeatable; the variable separates them by commas.",
+    )
+    upstream_key: Key | None = Field(None, description="Key that the gateway shows to the backend.")
+    forward_authorization: bool = Field(
+        default=False,
+        description="Show the backend each client's key; with `--api-key` that is the gateway's.",
+    )
+    allow_open: bool = Field(
+        default=False, description="Listen beyond loopback without any keys: open to everyone."
+    )
+    allow_origin: Annotated[Origins, NoDecode] = Field(
+        (), description="Browser origin let in besides the gateway's own, repeatable; * for all."
+    )
+    max_connections: Count = Field(10000, ge=1, description="Connections at a time.")
+    max_active: Count = Field(16, ge=1, description="Running responses per connection.")
+    max_named: Count = Field(32, ge=0, description="Different `stream_id`s per connection.")
+    max_queued: Count = Field(512, ge=1, description="Waiting creates per connection.")
+    max_queued_bytes: Size = Field(
+        64 << 20, ge=1024, description="Bytes of waiting creates per connection."
+    )
+    max_age: Seconds = Field(3600.0, gt=0, description="Seconds a connection lives.")
+    age_grace: Seconds = Field(
+        60.0, ge=0, description="Seconds that running responses get after `max_age`."
+    )
+    max_frame_bytes: Size = Field(64 << 20, ge=1024, description="Largest frame from a client.")
+    ping_interval: Seconds = Field(20.0, gt=0, description="Seconds between pings.")
+    ping_timeout: Seconds = Field(20.0, gt=0, description="Seconds to wait for a pong.")
+    send_buffer_bytes: Size = Field(
+        8 << 20, ge=1024, description="Unsent bytes per connection at which its upstreams pause."
+    )
+    stall_timeout: Seconds = Field(
+        60.0, gt=0, description="Seconds a client may read nothing before it is closed."
+    )
+    cache_bytes: Size = Field(32 << 20, ge=0, description="Bytes of earlier turns per connection.")
+    redis_url: RedisUrl = Field(
+        "embedded",
+        repr=False,
+        description="Where steers and stored responses are kept: the bundled engine `embedded`, "
+        "`memory`, or the URL of a Redis or Valkey.",
+    )
+    state_dir: Text = Field(
+        "~/.local/state/multilane", description="Directory of the bundled engine."
+    )
+    store_ttl: Seconds = Field(
+        2_592_000.0, gt=0, description="Seconds that a stored response is kept."
+    )
+    max_chain: Count = Field(10_000, ge=1, description="Items that a create may build on.")
+    steer_boundary: Annotated[Literal["text", "item"], ANY_CASE] = Field(
+        "text", description="Where a steer may stop an answer: within a text, or after an item."
+    )
+    steerable: bool = Field(default=True, description="Let clients steer this backend's responses.")
+    max_steers: Count = Field(32, ge=1, description="Waiting steers per response.")
+    max_steer_bytes: Size = Field(1 << 20, ge=1024, description="Bytes of waiting steers.")
+    connect_timeout: Seconds = Field(10.0, gt=0, description="Seconds to reach the backend.")
+    first_byte_timeout: Seconds = Field(
+        300.0, gt=0, description="Seconds until the backend starts to answer."
+    )
+    idle_timeout: Seconds = Field(
+        300.0, gt=0, description="Seconds the backend may be silent within an answer."
+    )
+    max_event_bytes: Size = Field(8 << 20, ge=1024, description="Largest event from the backend.")
+    retries: Integer = Field(2, ge=0, le=10, description="Further tries while nothing was relayed.")
+    drain_timeout: Seconds = Field(
+        30.0, ge=0, description="Seconds that running responses get when the gateway stops."
+    )
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], ANY_CASE] = Field(
+        "info", description="Least severe log lines to write."
+    )
+    log_format: Annotated[Literal["text", "json"], ANY_CASE] = Field(
+        "text", description="Log lines for people or not."
+    )
+    upstreams: tuple[UpstreamSettings, ...] = Field(
+        (), description="Several backends, instead of `--upstream`."
+    )
+
+    @field_validator("upstream_transport")
+    @classmethod
+    def _spoken(cls, value: str, info: ValidationInfo) -> str:
+        check_transport(value, info.data.get("dialect"))
+        return value
+
+    @field_validator("steering")
+    @classmethod
+    def _steered(cls, value: str, info: ValidationInfo) -> str:
+        check_steering(value, info.data.get("upstream_transport"))
+        return value
+
+    @field_validator("forward_authorization")
+    @classmethod
+    def _one_key(cls, value: bool, info: ValidationInfo) -> bool:  # noqa: FBT001  (pydantic's call)
+        if value and info.data.get("upstream_key") is not None:
+            raise ValueError(
+                f"cannot go with {PREFIX}UPSTREAM_KEY:"
+                " the backend is shown the client's key or the gateway's"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _closed(self) -> Settings:
+        if not (self.api_keys or self.allow_open or is_loopback(self.host)):
+            raise ValueError(
+                f"{self.host} is not loopback and there are no keys: set {PREFIX}API_KEYS,"
+                " or --allow-open to let everyone in"
+            )
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003  (the names are the library's)
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Leave environment and file to `gateway.config.loading.load`."""
+        return (init_settings,)
+
+
+def flag(name: str) -> str | None:
+    """The command line's name for a field; None where there is no flag."""
+    # A command line is there for everyone to read, and it holds no tables.
+    if name in ("upstream_key", *FILE_ONLY):
+        return None
+    return "--api-key" if name == "api_keys" else f"--{name.replace('_', '-')}"
+
+
+def variable(name: str) -> str:
+    """The environment's name for a field."""
+    return PREFIX + name.upper()
+
+
+def choices(name: str, model: type[BaseModel] = Settings) -> list[str]:
+    """All that a field can be, if they are few."""
+    kind = model.model_fields[name].annotation
+    if name == "dialect":
+        return [AUTO, *dialects()]
+    return list(get_args(kind)) if get_origin(kind) is Literal else []
+
+
+def metavar(name: str) -> str:
+    """What --help calls a flag's value."""
+    field = Settings.model_fields[name]
+    if get_origin(field.annotation) is Literal:
+        return "|".join(choices(name))
+    if SIZE in field.metadata:
+        return "SIZE"
+    kinds: dict[object, str] = {int: "N", float: "SECONDS"}
+    names = {"host": "HOST", "upstream": "URL", "api_keys": "KEY", "allow_origin": "ORIGIN"}
+    return kinds.get(field.annotation) or names.get(name, "NAME")
+
+
+def shown(name: str, value: Any, model: type[BaseModel] = Settings) -> str:
+    """A value as a person writes it: 8MiB rather than 8388608."""
+    if value is None or value == () or value == {}:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if SIZE in model.model_fields[name].metadata:
+        unit = next(unit for unit, size in UNITS.items() if value % size == 0)
+        return f"{value // UNITS[unit]}{unit}" if value else "0"
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def table() -> str:
+    """The table in docs/settings.md."""
+    rows = ["| Flag | Variable | Default | What it does |", "| --- | --- | --- | --- |"]
+    for name, field in Settings.model_fields.items():
+        if name in FILE_ONLY:
+            continue
+        option = f"`{flag(name)}`" if flag(name) else "none"
+        default = shown(name, field.default)
+        rows.append(f"| {option} | `{variable(name)}` | {default} | {field.description} |")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    print(table())  # noqa: T201

@@ -1,0 +1,126 @@
+"""The HTTP face: stored responses, what became of steers, and models (protocol.md 2, 3 and 5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from gateway.client.auth import UpgradeRefused
+from lanes.codec import encode
+from lanes.errors import Fault
+from steering.stores.base import StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+
+    from gateway.client.auth import Authenticator, Headers
+    from gateway.persistence.stores import Stores
+    from steering.stores.base import SteerRecord
+
+    #: What the client of these headers can ask for.
+    Models = Callable[[Headers], Awaitable[list[dict[str, Any]]]]
+
+
+class HttpRoutes:
+    """The reading routes, each for the key that the request shows."""
+
+    def __init__(self, gate: Authenticator, records: Stores, models: Models) -> None:
+        self._gate = gate
+        self._records = records
+        self._models = models
+        self.routes = [
+            Route("/v1/responses/{id}", self._keyed(self._response), methods=["GET"]),
+            Route("/v1/responses/{id}", self._keyed(self._delete), methods=["DELETE"]),
+            Route("/v1/responses/{id}/steers", self._keyed(self._steers), methods=["GET"]),
+            Route("/v1/steers/{id}", self._keyed(self._steer), methods=["GET"]),
+            Route("/v1/models", self._keyed(self._list), methods=["GET"]),
+            Route("/v1/models/{id:path}", self._keyed(self._model), methods=["GET"]),
+        ]
+
+    def _keyed(
+        self, answer: Callable[[str, Request], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            try:
+                admitted = self._gate.admit(request.scope["headers"])
+                return await answer(admitted.key_id, request)
+            except UpgradeRefused as refused:
+                body = error(refused.code, refused.message, refused.status)
+                return JSONResponse(body, refused.status, refused.headers)
+            except Fault as fault:
+                return JSONResponse(error(fault.code, fault.message, fault.status), fault.status)
+            except StoreUnavailable:
+                message = "The store of submissions is not available."
+                return JSONResponse(error("store_unavailable", message, 503), 503)
+
+        return endpoint
+
+    async def _response(self, key_id: str, request: Request) -> Response:
+        response_id: str = request.path_params["id"]
+        body = await self._records.archive.get(key_id, response_id)
+        return _missing("response", response_id) if body is None else _json(body)
+
+    async def _delete(self, key_id: str, request: Request) -> Response:
+        response_id: str = request.path_params["id"]
+        if not await self._records.archive.delete(key_id, response_id):
+            return _missing("response", response_id)
+        return _json(encode({"id": response_id, "object": "response", "deleted": True}))
+
+    async def _steers(self, key_id: str, request: Request) -> Response:
+        response_id: str = request.path_params["id"]
+        records = await self._records.steers.of_response(key_id, response_id)
+        return _json(encode({"object": "list", "data": [_shown(record) for record in records]}))
+
+    async def _steer(self, key_id: str, request: Request) -> Response:
+        steer_id: str = request.path_params["id"]
+        record = await self._records.steers.get(key_id, steer_id)
+        return _missing("steer", steer_id) if record is None else _json(encode(_shown(record)))
+
+    async def _list(self, _key_id: str, request: Request) -> Response:
+        found = await self._models(request.scope["headers"])
+        return _json(encode({"object": "list", "data": found}))
+
+    async def _model(self, _key_id: str, request: Request) -> Response:
+        name: str = request.path_params["id"]
+        for model in await self._models(request.scope["headers"]):
+            if model["id"] == name:
+                return _json(encode(model))
+        message = f"The model '{name[:80]}' is not known here; GET /v1/models lists those that are."
+        body = error("model_not_found", message, 404, param="model")
+        return JSONResponse(body, 404)
+
+
+def error(
+    code: str | None, message: str, status: int, param: str | None = None
+) -> dict[str, object]:
+    """The JSON body of a refusal over HTTP."""
+    kind = "server_error" if status >= 500 else "invalid_request_error"
+    return {"error": {"type": kind, "code": code, "message": message, "param": param}}
+
+
+def _shown(record: SteerRecord) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "object": "response.steer",
+        "previous_response_id": record.target,
+        "state": str(record.state),
+        "reason": record.reason,
+        "successor_id": record.successor,
+        "created_at": record.created_at,
+        "updated_at": record.updated_at,
+        "input": Raw(record.input),
+    }
+
+
+def _json(body: bytes) -> Response:
+    return Response(body, media_type="application/json")
+
+
+def _missing(kind: str, name: str) -> Response:
+    message = f"There is no {kind} with id '{name[:80]}'."
+    return JSONResponse(error("not_found", message, 404), 404)

@@ -1,0 +1,1 @@
+"""What outlives a socket: the Redis client and the stores on it."""

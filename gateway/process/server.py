@@ -1,0 +1,164 @@
+"""The process: uvicorn around the gateway, the bundled upstream beside it, an orderly end."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import resource
+import sys
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import uvicorn
+
+from gateway import logs
+from gateway.app import Gateway
+from gateway.client.socket import CLOSE_TIMEOUT, ClientSocket
+from gateway.config.upstream_settings import upstreams
+from gateway.process import children
+from gateway.process.embedded_valkey import EmbeddedValkey
+from gateway.process.listening import Listener, OrderlyServer, listen
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+    from types import FrameType
+
+    from gateway.config.settings import Settings
+
+log = logging.getLogger("multilane")
+
+#: Seconds for the bundled upstream to listen.
+START_TIMEOUT = 20.0
+
+
+class GatewayServer(OrderlyServer):
+    """uvicorn, but it lets running responses finish before it closes the sockets they use.
+
+    `listening` is called once clients are served.
+    """
+
+    def __init__(self, gateway: Gateway, listening: Callable[[], None] | None = None) -> None:
+        settings = gateway.settings
+        self.gateway = gateway
+        self._listening = listening
+        super().__init__(
+            uvicorn.Config(
+                gateway.app,
+                host=settings.host,
+                port=settings.port,
+                loop="auto",
+                http="httptools",
+                ws=ClientSocket,
+                ws_max_size=settings.max_frame_bytes,
+                ws_ping_interval=settings.ping_interval,
+                ws_ping_timeout=settings.ping_timeout,
+                ws_per_message_deflate=False,
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=round(CLOSE_TIMEOUT) + 2,
+            )
+        )
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to serve, and only then say so."""
+        await super().startup(sockets)
+        if self._listening is not None and not self.should_exit:
+            self._listening()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Drain, still answering upgrades with 503; then let uvicorn close what is left."""
+        await self.gateway.drain(lambda: self.force_exit)
+        await super().shutdown(sockets)
+        if self.force_exit:
+            # uvicorn leaves it out then, and logs that it was cancelled.
+            await self.lifespan.shutdown()
+        log.info("stopped at once" if self.force_exit else "stopped")
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End in order on the first signal, at once on the second, whichever they are."""
+        self.force_exit = self.should_exit
+        super().handle_exit(sig, frame)
+
+
+def _allow_sockets(wanted: int) -> None:
+    """Raise the soft limit of open files towards the hard one: each lane has a socket, too."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        with contextlib.suppress(OSError, ValueError):  # some hosts allow less than they say
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
+
+
+def serve(
+    settings: Settings,
+    bundled: Callable[[contextlib.ExitStack], dict[str, str]] | None = None,
+    announce: Callable[[Listener], None] | None = None,
+) -> None:
+    """Run the gateway until a signal; `announce` is called once clients are served.
+
+    Without an upstream `bundled` starts one, the rehearsal backend by default; it returns the
+    settings that lead there. Raises BindFailed, or ChildFailed or EngineFailed when the bundled
+    backend or engine does not start.
+    """
+    logs.configure(settings.log_level, settings.log_format)
+    _allow_sockets(2 * settings.max_connections * (1 + settings.max_active))
+    with contextlib.ExitStack() as stack:
+        listener = listen(settings.host, settings.port, "--port or MULTILANE_PORT")
+        stack.callback(listener.close)
+        if settings.upstream is None and not settings.upstreams:
+            settings = settings.model_copy(update=(bundled or _rehearsal)(stack))
+        else:
+            _warn_of_paths(settings)
+        settings, engine = _engine(settings, stack)
+
+        def listening() -> None:
+            log.info("ws://%s/v1/responses -> %s", listener.place, _places(settings))
+            if announce is not None:
+                announce(listener)
+
+        server = GatewayServer(Gateway(settings, engine), listening)
+        # What is loaded by now stays, and what a delta leaves behind holds no cycles (D13).
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(10_000, 10, 10)
+        server.run(listener.sockets)
+
+
+def _warn_of_paths(settings: Settings) -> None:
+    for one in upstreams(settings):
+        if not urlsplit(one.url).path:
+            which = f"the url of {one.name}" if settings.upstreams else "--upstream"
+            asked = f"{one.place}/responses"
+            log.warning("%s has no path: %s is asked; most backends want …/v1", which, asked)
+
+
+def _places(settings: Settings) -> str:
+    """What a gateway with these settings stands in front of."""
+    return ", ".join(f"{one.prefix}{one.place}" for one in upstreams(settings))
+
+
+def _rehearsal(stack: contextlib.ExitStack) -> dict[str, str]:
+    argv = [sys.executable, "-m", "gateway", "rehearse", "--port", "0"]
+    child = children.spawn(argv, name="the bundled upstream")
+    stack.callback(child.stop)
+    upstream = child.ready("ready ", START_TIMEOUT)
+    log.warning("no --upstream: the bundled rehearsal backend answers, not a model")
+    return {"upstream": upstream, "dialect": "openai", "model": "rehearse"}
+
+
+def _engine(
+    settings: Settings, stack: contextlib.ExitStack
+) -> tuple[Settings, EmbeddedValkey | None]:
+    """Start the bundled engine if the records are kept there."""
+    if settings.redis_url == "embedded":
+        engine = EmbeddedValkey(settings.state_dir)
+        settings = settings.model_copy(update={"redis_url": engine.start()})
+        stack.callback(engine.stop)
+        return settings, engine
+    if settings.redis_url == "memory":
+        log.warning("redis-url memory: steers and stored responses end with this process")
+    return settings, None

@@ -1,0 +1,110 @@
+"""The `multilane check` command: its arguments, its exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+import msgspec
+from click.shell_completion import CompletionItem
+from rich.console import Console
+
+from gateway.cli import StartRefused
+from gateway.config.loading import BadStart, load
+from gateway.config.setting_types import AUTO
+from gateway.config.settings import choices
+from gateway.config.upstream_settings import from_flags
+from gateway.tools.check.examination import examine
+from gateway.tools.check.report import render
+from lanes.errors import UpstreamFault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gateway.config.upstream_settings import UpstreamSettings
+    from gateway.tools.check.findings import CheckReport
+
+_WANTING: Final = 1
+_UNREACHED: Final = 2
+
+
+def _dialects(
+    _ctx: click.Context, _param: click.Parameter, typed: str
+) -> list[CompletionItem[str]]:
+    return [CompletionItem(one) for one in choices("dialect") if one.startswith(typed.lower())]
+
+
+@click.command()
+@click.argument("url")
+@click.option(
+    "--dialect",
+    default=AUTO,
+    show_default=True,
+    metavar="NAME",
+    shell_complete=_dialects,
+    help="How the backend speaks; auto finds out.",
+)
+@click.option("--model", metavar="NAME", help="[default: the first that the backend lists]")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="Seconds for each answer.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and no tables.")
+def check(url: str, dialect: str, model: str | None, timeout: float, *, as_json: bool) -> None:
+    """Try what the backend at URL supports, with some 20 tiny requests.
+
+    URL is what its clients use as base URL (http://127.0.0.1:8000/v1). The backend is shown the key
+    in MULTILANE_UPSTREAM_KEY, or in the file that MULTILANE_UPSTREAM_KEY_FILE names. Exit code 0:
+    lanes and steering work there; 1: something they need does not; 2: nothing answers at URL.
+    """
+    settings = _settings(url, dialect, model)
+    try:
+        report = _run(settings, timeout, live=not as_json)
+    except UpstreamFault as fault:
+        click.echo(f"multilane check: {url}: {fault.message}", err=True)
+        sys.exit(_UNREACHED)
+    numbers = report.numbers()
+    if as_json:
+        click.echo(msgspec.json.encode(numbers).decode())
+    else:
+        render(Console(), numbers)
+    sys.exit(0 if report.works else _WANTING)
+
+
+def _settings(url: str, dialect: str, model: str | None) -> UpstreamSettings:
+    """As `multilane serve` would read them, without its file."""
+    try:
+        settings = from_flags(load({"upstream": url, "dialect": dialect}, Path(os.devnull)))
+    except BadStart as refused:
+        raise StartRefused(str(refused).replace("--upstream:", "URL:", 1)) from None
+    return settings.model_copy(update={"default": model})
+
+
+def _run(settings: UpstreamSettings, timeout: float, *, live: bool) -> CheckReport:
+    console = Console(stderr=True)
+    with _silent():
+        if not (live and console.is_terminal):
+            return asyncio.run(examine(settings, timeout, lambda _: None))
+        with console.status("looking at the backend") as status:
+            return asyncio.run(examine(settings, timeout, lambda name: status.update(f"{name} …")))
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """No log lines: what goes wrong here is a finding."""
+    log = logging.getLogger("multilane")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(before)

@@ -1,0 +1,207 @@
+"""What was said -> a plan of the answer. The same request always gets the same answer."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from gateway.tools.rehearse.conversation import (
+    CLOSING,
+    TOPIC_NOISE,
+    Conversation,
+    brief,
+    hear,
+    opening,
+    phrases,
+)
+from gateway.tools.rehearse.refusals import RequestRefused
+from gateway.tools.rehearse.schema_values import value
+
+_EFFORT = {"minimal": 6, "low": 9, "medium": 14, "high": 20, "xhigh": 26, "max": 32}
+#: Words of an answer that nobody gave a length.
+_FEW = 30
+#: Words about the subject that an answer of a given length has at least.
+_SOME = 6
+_REASONS = (
+    'The last message is about "{topic}", so the answer has to start there. Earlier messages '
+    "matter less, and the closing sentence has to come last. Counting the words once more does "
+    "no harm."
+)
+
+
+class Ending(StrEnum):
+    """How a response ends."""
+
+    WHOLE = "whole"
+    FAIL = "fail midway"
+    CUT = "cut midway"
+    STALL = "stall"
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedReasoning:
+    """Thinking: parts of pieces, shown as a summary if `shown`."""
+
+    parts: tuple[tuple[str, ...], ...]
+    shown: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedMessage:
+    """A message, or a refusal."""
+
+    pieces: tuple[str, ...]
+    refusal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedCall:
+    """A call of a declared tool, `kind` function or custom."""
+
+    kind: str
+    name: str
+    pieces: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPlan:
+    """The answer to one request: parts of pieces, one piece a token."""
+
+    parts: tuple[ScriptedReasoning | ScriptedMessage | ScriptedCall, ...]
+    ending: Ending
+    words_in: int
+
+
+def decide(request: dict[str, Any]) -> AnswerPlan:
+    """Raises Refused when the last user message asks for that."""
+    heard = hear(request)
+    asked = heard.last.lower()
+    _refuse(asked)
+    topic = _topic(heard.last)
+    calls = () if heard.ends_with_output else _calls(request, asked, topic)
+    answer = calls or (_say(request, heard, topic),)
+    endings = (Ending.FAIL, Ending.CUT, Ending.STALL)
+    ending = next((one for one in endings if re.search(rf"\b{one}\b", asked)), Ending.WHOLE)
+    return AnswerPlan((*_reason(request, topic), *answer), ending, heard.words)
+
+
+def _refuse(asked: str) -> None:
+    if "fail before" in asked:
+        raise RequestRefused(
+            "You asked me to fail before I start.", status=500, kind="server_error"
+        )
+    if "fail 400" in asked:
+        raise RequestRefused("You asked me to fail with 400.", param="input", code="invalid_value")
+    if "fail 429" in asked:
+        headers = {
+            "retry-after": "30",
+            "x-ratelimit-limit-requests": "60",
+            "x-ratelimit-remaining-requests": "0",
+            "x-ratelimit-reset-requests": "30s",
+        }
+        message = "You asked me to fail with 429. Please try again in 30s."
+        code = "rate_limit_exceeded"
+        raise RequestRefused(message, code=code, status=429, kind="requests", headers=headers)
+
+
+def _topic(last: str) -> str:
+    """The longest word that is not a stage direction."""
+    found = re.findall(r"\w+", TOPIC_NOISE.sub(" ", last))
+    return max(found, key=len, default="rehearsal")[:40]
+
+
+def _reason(request: dict[str, Any], topic: str) -> tuple[ScriptedReasoning, ...]:
+    wanted = request.get("reasoning") or {}
+    effort = wanted.get("effort")
+    if effort in (None, "none"):
+        return ()
+    pieces = _pieces(_REASONS.format(topic=topic).split()[: _EFFORT[effort]])
+    half = len(pieces) // 2
+    detailed = wanted.get("summary") == "detailed"
+    parts = (pieces[:half], _pieces([piece.strip() for piece in pieces[half:]]))
+    return (
+        ScriptedReasoning(
+            parts if detailed else (pieces,), shown=wanted.get("summary") is not None
+        ),
+    )
+
+
+def _calls(request: dict[str, Any], asked: str, topic: str) -> tuple[ScriptedCall, ...]:
+    tools = [tool for tool in request.get("tools") or [] if tool["type"] in ("function", "custom")]
+    choice = request.get("tool_choice") or "auto"
+    named = choice.get("name") if isinstance(choice, dict) else None
+    forced = named is not None or choice == "required"
+    tool = next((tool for tool in tools if named in (None, tool["name"])), None)
+    if tool is None or choice == "none" or not (forced or "use the tool" in asked):
+        return ()
+    twice = "use the tool twice" in asked and request.get("parallel_tool_calls") is not False
+    return tuple(_call(tool, topic, nth) for nth in range(2 if twice else 1))
+
+
+def _call(tool: dict[str, Any], topic: str, nth: int) -> ScriptedCall:
+    if tool["type"] == "custom":
+        written = f"rehearse {topic}" + " again" * nth
+    else:
+        written = _json({"type": "object", **(tool.get("parameters") or {})}, topic, nth)
+    return ScriptedCall(tool["type"], tool["name"], _slices(written))
+
+
+def _json(schema: Any, topic: str, nth: int = 0) -> str:
+    try:
+        return msgspec.json.encode(value(schema, topic, nth)).decode()
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        code = "invalid_function_parameters"
+        raise RequestRefused(f"Invalid schema: {error!r}.", param="tools", code=code) from error
+
+
+def _slices(text: str) -> tuple[str, ...]:
+    size = max(1, -(-len(text) // 4))
+    return tuple(text[at : at + size] for at in range(0, len(text), size))
+
+
+def _pieces(words: list[str]) -> tuple[str, ...]:
+    return tuple(word if index == 0 else f" {word}" for index, word in enumerate(words))
+
+
+def _say(request: dict[str, Any], heard: Conversation, topic: str) -> ScriptedMessage:
+    shape = (request.get("text") or {}).get("format") or {}
+    if shape.get("type") == "json_schema":
+        return ScriptedMessage(_slices(_json(shape.get("schema"), topic)))
+    asked = heard.last.lower()
+    if re.search(r"\brefuse\b", asked):
+        return ScriptedMessage(
+            _pieces(f"You asked me to refuse, so I do. {CLOSING}".split()), refusal=True
+        )
+    count = re.search(r"\bin (\d{1,6}) words?\b", asked)
+    start = opening(heard, request)
+    if count is None:
+        return ScriptedMessage(_pieces(_words(start, topic)))
+    return ScriptedMessage(_pieces(_exactly(int(count[1]), start, brief(heard, topic), topic)))
+
+
+def _words(start: list[str], topic: str) -> list[str]:
+    """As many words as it takes to be watched."""
+    words = list(start)
+    for phrase in phrases(topic, zlib.crc32(topic.encode())):
+        if len(words) >= max(_FEW, len(start) + 12):
+            break
+        words += phrase
+    return words + CLOSING.split()
+
+
+def _exactly(count: int, start: list[str], short: list[str], topic: str) -> list[str]:
+    """`count` words; few ones are about the message rather than about the conversation."""
+    closing = CLOSING.split()
+    closing = closing[-min(count, len(closing) if count > 2 * len(closing) else 1) :]
+    room = count - len(closing)
+    words = list(start if len(start) + _SOME <= room else short)[:room]
+    for phrase in phrases(topic, zlib.crc32(topic.encode())):
+        if len(words) >= room:
+            break
+        words += phrase[: room - len(words)]
+    return words + (closing if count else [])

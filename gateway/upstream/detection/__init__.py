@@ -1,0 +1,1 @@
+"""Which dialect a backend speaks, found out by asking as little as possible."""

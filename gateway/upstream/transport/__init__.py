@@ -1,0 +1,1 @@
+"""How a backend is reached: routes, connections, HTTP and WebSocket."""

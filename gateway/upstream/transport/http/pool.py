@@ -1,0 +1,117 @@
+"""Connections to one backend: made when needed, kept while idle, without an upper bound."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from gateway.upstream.transport.dialing import reach, tls_context
+from gateway.upstream.transport.faults import unreachable
+from gateway.upstream.transport.http.connection import HttpConnection
+
+if TYPE_CHECKING:
+    import ssl
+
+    from gateway.upstream.transport.route import Route
+    from lanes.errors import UpstreamFault
+
+
+class HttpPool:
+    """Hands out connections to `route`, the last used first.
+
+    `connect_timeout` bounds name look-up, TCP, proxy and TLS together, in seconds. A connection
+    that was idle for `keep_idle` seconds is closed. `tls` replaces the default context.
+    """
+
+    def __init__(
+        self,
+        route: Route,
+        *,
+        connect_timeout: float,
+        keep_idle: float,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._route = route
+        self._connect_timeout = connect_timeout
+        self._keep_idle = keep_idle
+        self._tls = tls or (tls_context() if route.secure else None)
+        self._open: set[HttpConnection] = set()
+        self._idle: dict[HttpConnection, None] = {}  # an ordered set, longest idle first
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._empty: asyncio.Future[None] | None = None
+        self._closed = False
+
+    @property
+    def size(self) -> int:
+        """The number of open connections, idle or not."""
+        return len(self._open)
+
+    @property
+    def idle(self) -> int:
+        """The number of idle ones among them."""
+        return len(self._idle)
+
+    async def acquire(self, *, fresh: bool = False) -> HttpConnection:
+        """Return a connection nobody uses, a new one if `fresh`. Raises UpstreamFault."""
+        while self._idle and not fresh:
+            connection, _ = self._idle.popitem()
+            if not connection.closed:
+                return connection
+        connection = await self._dial()
+        if self._closed:
+            connection.abort()
+            raise _shutting_down()
+        if not connection.closed:
+            self._open.add(connection)
+        return connection
+
+    async def aclose(self) -> None:
+        """Close every connection, also those in use, and wait until their sockets are closed."""
+        self._closed = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        if self._open:
+            self._empty = asyncio.get_running_loop().create_future()
+            for connection in list(self._open):
+                connection.drop(_shutting_down())
+            await self._empty
+
+    async def _dial(self) -> HttpConnection:
+        if self._closed:
+            raise _shutting_down()
+        return await reach(
+            self._route,
+            lambda: HttpConnection(self._keep, self._lost),
+            self._tls,
+            self._connect_timeout,
+        )
+
+    def _keep(self, connection: HttpConnection) -> None:
+        if self._closed:
+            connection.abort()
+            return
+        self._idle[connection] = None
+        if self._sweeper is None:
+            self._sweeper = asyncio.get_running_loop().call_later(self._keep_idle, self._sweep)
+
+    def _lost(self, connection: HttpConnection) -> None:
+        self._idle.pop(connection, None)
+        self._open.discard(connection)
+        if self._empty is not None and not self._open and not self._empty.done():
+            self._empty.set_result(None)
+
+    def _sweep(self) -> None:
+        """Close what was idle for too long; one timer for all of them."""
+        self._sweeper = None
+        loop = asyncio.get_running_loop()
+        for connection in list(self._idle):
+            due = connection.idle_since + self._keep_idle
+            if due > loop.time():
+                self._sweeper = loop.call_at(due, self._sweep)
+                break
+            del self._idle[connection]
+            connection.abort()
+
+
+def _shutting_down() -> UpstreamFault:
+    return unreachable("The gateway is shutting down.", status=503)

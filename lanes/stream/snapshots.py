@@ -1,0 +1,212 @@
+"""The response object in every snapshot: whole, and the same from first to last (protocol.md 4)."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw
+
+from lanes.codec import encode
+from lanes.stream.items import PRIVATE_KEYS
+from lanes.stream.response_schema import ECHOES, TOOL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+log = logging.getLogger("multilane.run")
+
+#: What the reference says where neither the request nor the backend does.
+DEFAULTS: dict[str, Any] = {
+    "instructions": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "model": "",
+    "parallel_tool_calls": True,
+    "previous_response_id": None,
+    "reasoning": {"effort": None, "summary": None},
+    "service_tier": "auto",
+    "store": True,
+    "background": False,
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "top_logprobs": 0,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "truncation": "disabled",
+    "user": None,
+    "metadata": {},
+    "safety_identifier": None,
+    "prompt_cache_key": None,
+}
+#: Ours alone, or the backend's: its value for these is never passed on.
+_OURS = PRIVATE_KEYS | frozenset(
+    {"id", "object", "created_at", "completed_at", "status", "error", "incomplete_details"}
+    | {"output", "usage", "previous_response_id", "store", "background", "conversation"}
+)
+#: What a backend knows for sure at the end.
+_OUTCOMES = frozenset(
+    {"service_tier", "tool_usage", "moderation", "access_programs"}
+    | {"prompt_cache_diagnostics", "input_transformations"}
+)
+#: Why a backend may stop by itself; `steered` it only is where a steer is on its way.
+_REASONS = frozenset({"max_output_tokens", "max_messages", "content_filter"})
+#: What a request asks for in the form in which a response says it.
+_ASKED = (*DEFAULTS, "prompt", "prompt_cache_retention", "conversation")
+
+
+class Snapshots:
+    """Makes the response object of one response.
+
+    `request` is the body of the create; a value in it wins over the backend's, which wins over the
+    reference's default. A value that does not fit the official types is as good as none. What the
+    backend says first stays, and its first object settles `created_at` and `model`. Only of what a
+    response came to its last word counts, whatever was asked for: the service tier, say.
+    """
+
+    def __init__(self, response_id: str, request: Mapping[str, Any], created_at: float) -> None:
+        self.id = response_id
+        self._created_at: float = created_at
+        self._asked = _echoes({key: request[key] for key in _ASKED if request.get(key) is not None})
+        self._asked["background"] = False
+        self._told: dict[str, Any] = {}
+        self._settled = False
+
+    def settle(self, upstream: Mapping[str, Any]) -> None:
+        """Take over what an object of the backend adds to those before it."""
+        if self._settled and not upstream:
+            return
+        told = _echoes({key: value for key, value in upstream.items() if key not in _OURS})
+        if not self._settled:
+            self._settled = True
+            self._told["model"] = told.get("model", DEFAULTS["model"])
+            created_at = upstream.get("created_at")
+            if isinstance(created_at, int | float) and not isinstance(created_at, bool):
+                self._created_at = created_at
+        latest = {key for key in _OUTCOMES if told.get(key) is not None}
+        self._asked = {key: value for key, value in self._asked.items() if key not in latest}
+        first = {k: v for k, v in self._told.items() if v is not None and k not in latest}
+        self._told = {**self._told, **told, **first}
+
+    def snapshot(
+        self,
+        status: str,
+        *,
+        output: Sequence[bytes] = (),
+        usage: dict[str, Any] | None = None,
+        error: dict[str, Any] | None = None,
+        incomplete_details: dict[str, Any] | None = None,
+        completed_at: float | None = None,
+    ) -> bytes:
+        """The JSON of the response object. `output` holds finished items as JSON."""
+        return encode(
+            {
+                "id": self.id,
+                "object": "response",
+                "created_at": self._created_at,
+                "completed_at": completed_at,
+                "status": status,
+                "error": error,
+                "incomplete_details": incomplete_details,
+                "output": [Raw(item) for item in output],
+                "usage": usage,
+                **DEFAULTS,
+                **self._told,
+                **self._asked,
+            }
+        )
+
+
+def _echoes(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What of it can be echoed; null says nothing about what has a default."""
+    shaped = {key: _SHAPED.get(key, _same)(value) for key, value in said.items()}
+    return {key: value for key, value in shaped.items() if _fits(key, value)}
+
+
+def _fits(key: str, value: object) -> bool:
+    if value is None:
+        return key not in DEFAULTS
+    return key not in ECHOES or ECHOES[key](value)
+
+
+def _same(value: object) -> object:
+    return value
+
+
+def _text(text: object) -> object:
+    if not isinstance(text, dict) or text.get("format") is not None:
+        return text
+    return {**text, "format": {"type": "text"}}
+
+
+def _conversation(conversation: object) -> object:
+    return {"id": conversation} if isinstance(conversation, str) else conversation
+
+
+def _tools(tools: object) -> object:
+    """Those that fit; a function always has the keys that the SDKs read."""
+    if not isinstance(tools, list):
+        return tools
+    bare = {"parameters": None, "strict": None}
+    return [
+        {**bare, **tool} if tool["type"] == "function" else tool for tool in tools if TOOL(tool)
+    ]
+
+
+_SHAPED: dict[str, Callable[[object], object]] = {
+    "text": _text,
+    "conversation": _conversation,
+    "tools": _tools,
+}
+
+
+def usage(reported: object) -> dict[str, Any] | None:
+    """A backend's usage in the reference's shape; None if it sent none, never made-up zeros."""
+    if not isinstance(reported, dict):
+        return None
+    read = _count(reported, "input_tokens", "prompt_tokens")
+    written = _count(reported, "output_tokens", "completion_tokens")
+    if read is None and written is None:
+        return None
+    total = _count(reported, "total_tokens")
+    into = _details(reported, "input_tokens_details", "prompt_tokens_details")
+    out = _details(reported, "output_tokens_details", "completion_tokens_details")
+    return {
+        "input_tokens": read or 0,
+        "input_tokens_details": {
+            "cached_tokens": _count(into, "cached_tokens") or 0,
+            "cache_write_tokens": _count(into, "cache_write_tokens") or 0,
+        },
+        "output_tokens": written or 0,
+        "output_tokens_details": {"reasoning_tokens": _count(out, "reasoning_tokens") or 0},
+        "total_tokens": (read or 0) + (written or 0) if total is None else total,
+    }
+
+
+def _count(counts: Mapping[str, Any], *names: str) -> int | None:
+    """The first of these that is a number of tokens."""
+    for name in names:
+        value = counts.get(name)
+        if type(value) is float and value.is_integer():
+            value = int(value)
+        if type(value) is int and value >= 0:
+            return value
+    return None
+
+
+def _details(counts: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    found = (counts.get(name) for name in names)
+    return next((details for details in found if isinstance(details, dict)), {})
+
+
+def stop_reason(said: object) -> str | None:
+    """Why a response is incomplete, by a backend's word for it."""
+    if not said:
+        return "max_output_tokens"
+    if isinstance(said, str) and said in _REASONS:
+        return said
+    log.warning("unknown reason of an incomplete response: %.100r", said)
+    return None

@@ -1,0 +1,1 @@
+"""How any Redis or Valkey is asked: scripts, deadlines, one guard and the lease."""

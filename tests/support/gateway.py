@@ -1,0 +1,68 @@
+"""The gateway itself, run in this process on a free loopback port.
+
+async with running(Settings(upstream=fake.url, dialect="openai")) as base_url:
+    async with connect(base_url) as client: ...
+"""
+
+from __future__ import annotations
+
+import socket
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+
+from gateway.app import Gateway
+from gateway.process.server import GatewayServer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from gateway.config.settings import Settings
+
+
+@asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[str]:
+    """Serve until the block ends; yields the base URL a client of the Responses API is given."""
+    async with serving(settings) as (_, base_url):
+        yield base_url
+
+
+@asynccontextmanager
+async def serving(settings: Settings) -> AsyncIterator[tuple[GatewayServer, str]]:
+    """The same, for tests that tell the server itself what to do."""
+    if settings.redis_url == "embedded":
+        settings = settings.model_copy(
+            update={"redis_url": "memory"}
+        )  # its engine is for processes
+    server = GatewayServer(Gateway(settings))
+    server.main_loop = partial(_tick, server)  # type: ignore[method-assign]  # as often as tests end
+    ended = anyio.Event()
+
+    async def serve(listener: socket.socket) -> None:
+        try:
+            await server.serve([listener])
+        finally:
+            ended.set()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(serve, listener)
+            with anyio.fail_after(10):
+                while not server.started:  # noqa: ASYNC110 - uvicorn has a flag, no event
+                    await anyio.sleep(0.001)
+            try:
+                yield server, f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+            finally:
+                server.should_exit = True
+                # Also when the test failed: closing a loop whose server still listens hangs.
+                with anyio.move_on_after(15, shield=True):
+                    await ended.wait()
+
+
+async def _tick(server: GatewayServer) -> None:
+    """uvicorn's main loop, which asks itself ten times a second whether it is over."""
+    while not await server.on_tick(0):  # noqa: ASYNC110 - it only has a flag
+        await anyio.sleep(0.005)

@@ -1,0 +1,70 @@
+"""Every stand gets a gateway more: its own speaks to the upstream through another over WebSocket.
+
+The inner one is the backend that speaks the protocol, native steering included, so whatever holds
+for one gateway has to hold for two.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+from gateway.config.settings import Settings
+from gateway.upstream.transport.websocket.client import SocketClient
+from tests.support.gateway import serving
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    import pytest
+
+    from gateway.process.server import GatewayServer
+    from gateway.upstream.transport.websocket.stream import SocketStream
+
+#: What is the business of whoever speaks to the upstream itself.
+_INNER = ("dialect", "steer_boundary", "retries", "upstream_key")
+
+Mode = Literal["gateway", "native"]
+
+
+class Behind:
+    """`inner` are the servers behind the stands' own; `posts` counts what was asked of them."""
+
+    def __init__(self, steering: Mode) -> None:
+        self.steering = steering
+        self.inner: list[GatewayServer] = []
+        self.posts = 0
+        #: Settings of the inner gateways.
+        self.settings: dict[str, Any] = {}
+
+    @asynccontextmanager
+    async def running(self, settings: Settings) -> AsyncIterator[str]:
+        """As tests.support.gateway.running, but for two of them."""
+        given = {name: getattr(settings, name) for name in _INNER}
+        own = Settings(**{"upstream": settings.upstream, **given, **self.settings})
+        async with serving(own) as (server, url):
+            self.inner.append(server)
+            way = {"upstream_transport": "websocket", "steering": self.steering}
+            outer = settings.model_copy(update={"upstream": url, "dialect": "auto", **way})
+            async with serving(outer) as (_, base_url):
+                yield base_url
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        post = SocketClient.post
+
+        async def counted(
+            client: SocketClient, path: str, body: bytes, headers: Mapping[str, str]
+        ) -> SocketStream:
+            self.posts += 1
+            return await post(client, path, body, headers)
+
+        monkeypatch.setattr("tests.support.gateway_stand.running", self.running)
+        monkeypatch.setattr(SocketClient, "post", counted)
+
+    def kill(self) -> None:
+        """Break all sockets of the inner gateways without a word."""
+        for server in self.inner:
+            for connection in list(server.server_state.connections):
+                transport = connection.transport
+                assert transport is not None
+                transport.abort()
