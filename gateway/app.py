@@ -42,7 +42,7 @@ RETRY_AFTER = "5"
 class Gateway:
     """All connections of one process, and what is behind them.
 
-    `engine` is the bundled Valkey, if the records are kept there.
+    `engine` is the bundled Valkey, if the stores are on it.
     """
 
     def __init__(self, settings: Settings, engine: EmbeddedValkey | None = None) -> None:
@@ -51,7 +51,7 @@ class Gateway:
         self.draining = False
         self._gate = Authenticator(settings.api_keys, settings.allow_origin)
         self._upstreams = Router(upstreams(settings))
-        self._records = Stores(settings)
+        self._stores = Stores(settings)
         self._connections: set[ClientConnection] = set()
         self._numbers = count(1)
         self.app = Starlette(
@@ -59,7 +59,7 @@ class Gateway:
                 WebSocketRoute("/v1/responses", _Endpoint(self)),
                 WebSocketRoute("/{path:path}", _nowhere),
                 Route("/v1/responses", _upgrade_required, methods=METHODS),
-                *HttpRoutes(self._gate, self._records, self._models).routes,
+                *HttpRoutes(self._gate, self._stores, self._models).routes,
                 Route("/health", self._health),
             ],
             exception_handlers={404: _not_found, 405: _not_found},
@@ -82,7 +82,7 @@ class Gateway:
         connection = ClientConnection(
             websocket.scope["extensions"][EXTENSION],
             self._upstreams,
-            self._records,
+            self._stores,
             self.settings,
             admitted.key_id,
             self._relayed(headers),
@@ -148,7 +148,7 @@ class Gateway:
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._upstreams.run)
-            tasks.start_soon(self._records.run)
+            tasks.start_soon(self._stores.run)
             if self._engine is not None:
                 tasks.start_soon(self._engine.supervise)
             tasks.start_soon(self._prepare)
@@ -156,7 +156,7 @@ class Gateway:
                 yield
             finally:
                 await self._upstreams.aclose()
-                await self._records.aclose()
+                await self._stores.aclose()
                 tasks.cancel_scope.cancel()
 
 

@@ -47,7 +47,7 @@ class ClientConnection:
         self,
         socket: ClientSocket,
         upstream: Upstream,
-        records: Stores,
+        stores: Stores,
         settings: Settings,
         key_id: str,
         headers: Mapping[str, str],
@@ -61,14 +61,14 @@ class ClientConnection:
         )
         self._desk = Desk(
             Ledger(settings.max_steers, settings.max_steer_bytes),
-            records.clerk,
+            stores.clerk,
             key_id,
             self._reply,
         )
         self._worker = Worker(
             upstream,
             Lineage(settings.cache_bytes),
-            KeyArchive(records.archive, key_id),
+            KeyArchive(stores.archive, key_id),
             self._outbox,
             self._desk,
             self._board.continues,

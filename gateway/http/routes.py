@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 class HttpRoutes:
     """The reading routes, each for the key that the request shows."""
 
-    def __init__(self, gate: Authenticator, records: Stores, models: Models) -> None:
+    def __init__(self, gate: Authenticator, stores: Stores, models: Models) -> None:
         self._gate = gate
-        self._records = records
+        self._stores = stores
         self._models = models
         self.routes = [
             Route("/v1/responses/{id}", self._keyed(self._response), methods=["GET"]),
@@ -62,23 +62,23 @@ class HttpRoutes:
 
     async def _response(self, key_id: str, request: Request) -> Response:
         response_id: str = request.path_params["id"]
-        body = await self._records.archive.get(key_id, response_id)
+        body = await self._stores.archive.get(key_id, response_id)
         return _missing("response", response_id) if body is None else _json(body)
 
     async def _delete(self, key_id: str, request: Request) -> Response:
         response_id: str = request.path_params["id"]
-        if not await self._records.archive.delete(key_id, response_id):
+        if not await self._stores.archive.delete(key_id, response_id):
             return _missing("response", response_id)
         return _json(encode({"id": response_id, "object": "response", "deleted": True}))
 
     async def _steers(self, key_id: str, request: Request) -> Response:
         response_id: str = request.path_params["id"]
-        records = await self._records.steers.of_response(key_id, response_id)
+        records = await self._stores.steers.of_response(key_id, response_id)
         return _json(encode({"object": "list", "data": [_shown(record) for record in records]}))
 
     async def _steer(self, key_id: str, request: Request) -> Response:
         steer_id: str = request.path_params["id"]
-        record = await self._records.steers.get(key_id, steer_id)
+        record = await self._stores.steers.get(key_id, steer_id)
         return _missing("steer", steer_id) if record is None else _json(encode(_shown(record)))
 
     async def _list(self, _key_id: str, request: Request) -> Response:
