@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import msgspec
 
+from steering.errors import StoreUnavailable
 from steering.states import SubmissionState
-from steering.stores.base import SteerRecord, StoreUnavailable
+from steering.stores.base import SteerRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from steering.errors import SteerErrorCode, SteerFault
+from steering.errors import SteerErrorCode, SteerFault, StoreUnavailable
 from steering.frames import accepted, failed, pending
 from steering.ids import steer_id
 from steering.ledger import Ledger, Submission, TargetPhase
 from steering.states import SubmissionState
-from steering.stores.base import SteerRecord, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from steering.clerk import Clerk
     from steering.frames import Steer
     from steering.ledger import Target
+    from steering.stores.base import SteerRecord
 
 
 class Desk:

@@ -1,4 +1,4 @@
-"""Why a submission was refused or could not be committed (protocol.md 5)."""
+"""What can go wrong in steering (protocol.md 5), and the one exception of every store."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ class SteerErrorCode(StrEnum):
     NOT_ACTIVE = "response_not_active"
     SUCCESSOR_FAILED = "successor_creation_failed"
     UNAVAILABLE = "steering_unavailable"
+
+
+class StoreUnavailable(Exception):
+    """A store refused or did not answer in time; it may have done what was asked all the same.
+
+    Every store raises it, of submissions or of responses. Its text is for the log: each shell
+    translates it at the border into what the client sees.
+    """
 
 
 class SteerFault(Exception):

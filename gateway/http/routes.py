@@ -11,7 +11,7 @@ from starlette.routing import Route
 from gateway.client.auth import UpgradeRefused
 from lanes.codec import encode
 from lanes.errors import Fault
-from steering.stores.base import StoreUnavailable
+from steering.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -13,8 +13,8 @@ from lanes.history.archive import Archive
 from lanes.stores.memory import MemoryResponseStore
 from lanes.stores.redis import RedisResponseStore
 from steering.clerk import Clerk
+from steering.errors import StoreUnavailable
 from steering.redis.lease import Lease
-from steering.stores.base import StoreUnavailable
 from steering.stores.memory import MemorySteerStore
 from steering.stores.redis import RedisSteerStore
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import anyio
 
-from lanes.stores.base import StoredResponse, plausible
+from lanes.errors import Fault
+from lanes.stores.base import NotStoredYet, StoredResponse, UnreadableResponse, plausible
 from lanes.stores.writer import ResponseWriter
+from steering.errors import StoreUnavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lanes.history.entries import Entry
     from lanes.history.lineage import Node
     from lanes.stores.base import ResponseStore
@@ -19,11 +24,29 @@ if TYPE_CHECKING:
 _BEHIND = 0.05
 
 
+class ArchiveUnavailable(Fault):
+    """The response store cannot serve the request now: a 503 for the client (protocol.md 3)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="store_unavailable", status=503, type="server_error")
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Raise ArchiveUnavailable for a store's StoreUnavailable, whose text is for the log only."""
+    try:
+        yield
+    except (NotStoredYet, UnreadableResponse) as error:
+        raise ArchiveUnavailable(str(error)) from error
+    except StoreUnavailable as error:
+        raise ArchiveUnavailable("The response store is not available.") from error
+
+
 class Archive:
     """What `store: true` keeps (protocol.md 3), by API key. Keep `run` running.
 
-    `max_chain` is how many items a create may build on. The methods that read raise
-    StoreUnavailable, a 503, when the store is away.
+    `max_chain` is how many items a create may build on. The methods that read and
+    delete raise ArchiveUnavailable when the store is away.
     """
 
     def __init__(self, store: ResponseStore, max_chain: int) -> None:
@@ -46,26 +69,29 @@ class Archive:
         """
         if not plausible(response_id):
             return None
-        await self._writer.settled(key_id, response_id)
-        chain = await self._store.load(key_id, response_id, self.max_chain)
-        if chain is None:
-            await anyio.sleep(_BEHIND)
+        with _translated():
+            await self._writer.wait_for_write(key_id, response_id)
             chain = await self._store.load(key_id, response_id, self.max_chain)
+            if chain is None:
+                await anyio.sleep(_BEHIND)
+                chain = await self._store.load(key_id, response_id, self.max_chain)
         return None if chain is None else chain.head()
 
     async def get(self, key_id: str, response_id: str) -> bytes | None:
         """The response object as the client got it; None if it is not there for this key."""
         if not plausible(response_id):
             return None
-        await self._writer.settled(key_id, response_id)
-        return await self._store.get(key_id, response_id)
+        with _translated():
+            await self._writer.wait_for_write(key_id, response_id)
+            return await self._store.get(key_id, response_id)
 
     async def delete(self, key_id: str, response_id: str) -> bool:
         """Forget a response; False if it is not there for this key."""
         if not plausible(response_id):
             return False
-        await self._writer.settled(key_id, response_id)
-        return await self._store.delete(key_id, response_id)
+        with _translated():
+            await self._writer.wait_for_write(key_id, response_id)
+            return await self._store.delete(key_id, response_id)
 
     async def aclose(self, timeout: float) -> None:
         """Write what waits, for `timeout` seconds at most, and let go of the store."""

@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from lanes.errors import ClientFault, Fault
+from lanes.errors import ClientFault
 from lanes.history.lineage import Node
+from steering.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from lanes.history.entries import Entry
@@ -21,11 +22,18 @@ MAX_CHAIN: Final = 10_000
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 
 
-class StoreUnavailable(Fault):
-    """The store refused or did not answer in time; what was asked may be done all the same."""
+class UnreadableResponse(StoreUnavailable):
+    """A stored response is broken, or a newer version wrote it."""
 
-    def __init__(self, message: str = "The response store is not available.") -> None:
-        super().__init__(message, code="store_unavailable", status=503, type="server_error")
+    def __init__(self) -> None:
+        super().__init__("The stored response cannot be read.")
+
+
+class NotStoredYet(StoreUnavailable):
+    """A response is still on its way to the store."""
+
+    def __init__(self, response_id: str) -> None:
+        super().__init__(f"Response '{response_id}' is not stored yet. Try again.")
 
 
 class ChainTooLong(ClientFault):

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from lanes.stores.packing import Unreadable, pack, unpack
+from lanes.stores.base import UnreadableResponse
+from lanes.stores.packing import pack, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,11 +38,11 @@ class ChainPlace(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def unpack(cls, packed: bytes) -> ChainPlace:
-        """Read it. Raises Unreadable."""
+        """Read it. Raises UnreadableResponse."""
         try:
             return _decoder.decode(unpack(packed))
         except msgspec.DecodeError as error:
-            raise Unreadable from error
+            raise UnreadableResponse from error
 
     def whole(self, parts: Sequence[Sequence[bytes]], response_id: str) -> bool:
         """Whether the branches hold what this says, and end with the response."""

@@ -12,7 +12,7 @@ import msgspec
 from anyio.to_thread import run_sync
 
 from lanes.history.entries import Entry
-from lanes.stores.base import StoreUnavailable
+from lanes.stores.base import UnreadableResponse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,13 +31,6 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Items)
 
 
-class Unreadable(StoreUnavailable):
-    """What is there was written by something newer, or is broken."""
-
-    def __init__(self) -> None:
-        super().__init__("The stored response cannot be read.")
-
-
 def pack(data: bytes) -> bytes:
     """Mark the bytes, deflated where that is worth it."""
     if len(data) > SMALL:
@@ -48,16 +41,16 @@ def pack(data: bytes) -> bytes:
 
 
 def unpack(packed: bytes) -> bytes:
-    """Undo `pack`. Raises Unreadable."""
+    """Undo `pack`. Raises UnreadableResponse."""
     marker, data = packed[:1], packed[1:]
     if marker == _PLAIN:
         return data
     if marker != _DEFLATED:
-        raise Unreadable
+        raise UnreadableResponse
     try:
         return zlib.decompress(data)
     except zlib.error as error:
-        raise Unreadable from error
+        raise UnreadableResponse from error
 
 
 def pack_items(items: Items) -> bytes:
@@ -66,11 +59,11 @@ def pack_items(items: Items) -> bytes:
 
 
 def unpack_items(packed: Sequence[bytes]) -> list[Items]:
-    """Read the items of many responses. Raises Unreadable."""
+    """Read the items of many responses. Raises UnreadableResponse."""
     try:
         return [_decoder.decode(unpack(data)) for data in packed]
     except msgspec.DecodeError as error:
-        raise Unreadable from error
+        raise UnreadableResponse from error
 
 
 async def pack_response(items: Items, body: bytes) -> tuple[bytes, bytes]:
@@ -83,14 +76,14 @@ async def pack_response(items: Items, body: bytes) -> tuple[bytes, bytes]:
 
 
 async def unpack_body(packed: bytes) -> bytes:
-    """Undo `pack`, aside if it is large. Raises Unreadable."""
+    """Undo `pack`, aside if it is large. Raises UnreadableResponse."""
     if len(packed) > LARGE:
         return await run_sync(unpack, packed)
     return unpack(packed)
 
 
 async def unpack_chain(packed: Sequence[bytes]) -> list[Items]:
-    """`unpack_items`, aside if there is much. Raises Unreadable."""
+    """`unpack_items`, aside if there is much. Raises UnreadableResponse."""
     if sum(map(len, packed)) > LARGE:
         return await run_sync(unpack_items, packed)
     return unpack_items(packed)

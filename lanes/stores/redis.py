@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from redis.exceptions import NoScriptError
 
@@ -23,17 +23,15 @@ from lanes.stores.base import (
     ChainLink,
     ChainTooLong,
     StoredChain,
-    StoreUnavailable,
     plausible,
 )
 from lanes.stores.chain_places import ChainPlace
 from lanes.stores.packing import pack_response, unpack_body, unpack_chain
 from lanes.stores.scripts import APPEND, DROP, ENTER, FORGET, OPEN, Script
 from steering.redis.guard import DEADLINE, RedisGuard
-from steering.stores import base as steering
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Sequence
 
     from lanes.stores.base import StoredResponse
     from lanes.stores.chain_places import BranchStep
@@ -43,9 +41,6 @@ if TYPE_CHECKING:
 _GONE_TTL: Final = 3600
 #: Places remembered, so that a chain that goes on is not looked up each time.
 _PLACES: Final = 4096
-
-
-T = TypeVar("T")
 
 
 class RedisResponseStore:
@@ -74,11 +69,11 @@ class RedisResponseStore:
         """See ResponseStore."""
         items = response.input_items, response.output_items
         packed, body = await pack_response(items, response.body)
-        await self._ask(lambda: self._save(response, packed, body))
+        await self._guard.run(lambda: self._save(response, packed, body))
 
     async def load(self, key_id: str, response_id: str, max_items: int) -> StoredChain | None:
         """See ResponseStore."""
-        ids, packed = await self._ask(lambda: self._read(key_id, response_id, max_items))
+        ids, packed = await self._guard.run(lambda: self._read(key_id, response_id, max_items))
         if not ids:
             return None
         items = await unpack_chain(packed)
@@ -88,7 +83,7 @@ class RedisResponseStore:
         """See ResponseStore."""
         if not plausible(response_id):
             return None
-        body = await self._ask(
+        body = await self._guard.run(
             lambda: self._client.hget(self._response(key_id, response_id), "body")
         )
         return None if body is None else await unpack_body(body)
@@ -100,7 +95,7 @@ class RedisResponseStore:
         self._places.pop((key_id, response_id), None)
         # The guard asks again if a reply is late; the token makes that the same request.
         token = secrets.token_hex(8)
-        return await self._ask(lambda: self._delete(key_id, response_id, token))
+        return await self._guard.run(lambda: self._delete(key_id, response_id, token))
 
     async def aclose(self) -> None:
         """Nothing: the client is the caller's."""
@@ -196,9 +191,3 @@ class RedisResponseStore:
 
     def _response(self, key_id: str, response_id: str) -> str:
         return f"{self._prefix}:response:{key_id}:{response_id}"
-
-    async def _ask(self, ask: Callable[[], Awaitable[T]]) -> T:
-        try:
-            return await self._guard.run(ask)
-        except steering.StoreUnavailable as error:
-            raise StoreUnavailable from error.__cause__

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import anyio
 
 from lanes.history.lineage import ENTRY_BYTES, NODE_BYTES
-from lanes.stores.base import StoreUnavailable
+from lanes.stores.base import NotStoredYet
+from steering.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from lanes.stores.base import ResponseStore, StoredResponse
@@ -35,7 +36,7 @@ class ResponseWriter:
     children. A write that fails is tried `attempts` times, `backoff` seconds apart and then twice
     as long each time. One that fails for good, or finds the queue full, is logged and forgotten:
     its id is then as unknown as any other (previous_response_not_found), which tells a client to
-    send its whole input again. `patience` is how long, in seconds, `settled` waits.
+    send its whole input again. `patience` is how long, in seconds, `wait_for_write` waits.
     """
 
     def __init__(
@@ -101,10 +102,10 @@ class ResponseWriter:
         self._queue.append(write)
         self._turns.release()
 
-    async def settled(self, key_id: str, response_id: str) -> None:
+    async def wait_for_write(self, key_id: str, response_id: str) -> None:
         """Wait until a response is written or given up; at once if it is not on its way.
 
-        Raises StoreUnavailable when that takes longer than `patience`.
+        Raises NotStoredYet when that takes longer than `patience`.
         """
         write = self._waiting.get((key_id, response_id))
         if write is None:
@@ -112,7 +113,7 @@ class ResponseWriter:
         with anyio.move_on_after(self._patience):
             await write.done.wait()
             return
-        raise StoreUnavailable(f"Response '{response_id}' is not stored yet. Try again.")
+        raise NotStoredYet(response_id)
 
     async def aclose(self, timeout: float = 5) -> None:
         """Take no more, and write what waits for at most `timeout` seconds; then `run` ends."""

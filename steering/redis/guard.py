@@ -20,8 +20,8 @@ from redis.exceptions import (
     TryAgainError,
 )
 
+from steering.errors import StoreUnavailable
 from steering.redis.deadline import Deadline
-from steering.stores.base import StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import anyio
 
+from steering.errors import StoreUnavailable
 from steering.redis.guard import RedisGuard
-from steering.stores.base import StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

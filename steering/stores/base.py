@@ -18,7 +18,6 @@ __all__ = [
     "OwnerWatch",
     "SteerRecord",
     "SteerStore",
-    "StoreUnavailable",
     "steer_id",
 ]
 
@@ -26,10 +25,6 @@ __all__ = [
 TTL: Final = 86400.0
 #: Why a submission was dropped whose process is no more.
 OWNER_GONE: Final = "owner_gone"
-
-
-class StoreUnavailable(Exception):
-    """The store refused or did not answer in time; what was asked may be done all the same."""
 
 
 @dataclass(frozen=True, slots=True)

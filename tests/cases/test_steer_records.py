@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from steering.clerk import Clerk
-from steering.stores.base import StoreUnavailable
+from steering.errors import StoreUnavailable
 from tests.cases.test_steer_ends import until
 from tests.steering.books import books
 from tests.support.calling import OUTPUT, called_out, calling

@@ -16,10 +16,10 @@ from lanes.worker import Worker
 from steering import desk, ledger
 from steering.clerk import Clerk
 from steering.desk import Desk
+from steering.errors import StoreUnavailable
 from steering.frames import failed, pending
 from steering.ledger import Ledger, Target, TargetPhase
 from steering.states import SubmissionState as Submitted
-from steering.stores.base import StoreUnavailable
 from tests.machines.bugs import Bugs
 from tests.steering.rules import play
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from gateway.client.connection import ClientConnection
 from gateway.config.settings import Settings
 from steering.clerk import Clerk
-from steering.stores.base import SteerRecord, StoreUnavailable
+from steering.errors import StoreUnavailable
 from steering.stores.memory import MemorySteerStore
 from tests.steering.backend import Backend
 from tests.support.judge import StreamJudge
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gateway.client.socket import ClientSocket
     from lanes.ports import Upstream
     from steering.states import SubmissionState
+    from steering.stores.base import SteerRecord
 
 MAX_ACTIVE, MAX_STEERS = 2, 4
 Event = dict[str, Any]

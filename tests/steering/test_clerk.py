@@ -10,8 +10,8 @@ import pytest
 
 from steering import clerk
 from steering.clerk import Clerk
+from steering.errors import StoreUnavailable
 from steering.states import SubmissionState
-from steering.stores.base import StoreUnavailable
 from steering.stores.memory import MemorySteerStore
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from redis.exceptions import ConnectionError, ResponseError
 
+from steering.errors import StoreUnavailable
 from steering.states import SubmissionState
-from steering.stores.base import StoreUnavailable
 from tests.support.redis_engine import Engine, binary
 from tests.support.steer_stores import RedisPlace, free_port, record, response, until
 

@@ -11,9 +11,9 @@ import anyio.lowlevel
 import pytest
 from redis.exceptions import ConnectionError, ReadOnlyError, ResponseError
 
+from steering.errors import StoreUnavailable
 from steering.redis.deadline import Deadline
 from steering.redis.guard import RedisGuard
-from steering.stores.base import StoreUnavailable
 
 
 async def test_a_deadline_ends_what_swallows_cancellation() -> None:

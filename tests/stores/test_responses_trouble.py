@@ -14,8 +14,10 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError
 
-from lanes.stores.base import MAX_CHAIN, StoreUnavailable
+from lanes.history.archive import Archive, ArchiveUnavailable
+from lanes.stores.base import MAX_CHAIN, UnreadableResponse
 from lanes.stores.redis import RedisResponseStore
+from steering.errors import StoreUnavailable
 from tests.support.redis_engine import Engine
 from tests.support.stored_chains import KEY, grow, history, response
 
@@ -164,12 +166,14 @@ async def test_what_cannot_be_read_is_said_to_be_so(
     raw: Any = client
     await grow(store, "a", "b")
     await raw.lset(f"t:branch:{KEY}:a", 1, junk)
-    with pytest.raises(StoreUnavailable, match="cannot be read") as caught:
+    with pytest.raises(UnreadableResponse, match="cannot be read"):
         await store.load(KEY, "b", MAX_CHAIN)
+    with pytest.raises(ArchiveUnavailable, match="cannot be read") as caught:
+        await Archive(store, MAX_CHAIN).find(KEY, "b")
     assert (caught.value.status, caught.value.code) == (503, "store_unavailable")
     if junk:
         await client.hset(f"t:response:{KEY}:b", "at", junk)
-        with pytest.raises(StoreUnavailable, match="cannot be read"):
+        with pytest.raises(UnreadableResponse, match="cannot be read"):
             await store.load(KEY, "b", MAX_CHAIN)
 
 
@@ -211,6 +215,10 @@ async def test_an_engine_that_hangs(engine: Engine, client: Redis) -> None:
 
 
 async def _unavailable(store: RedisResponseStore) -> None:
+    archive = Archive(store, MAX_CHAIN)
+    with pytest.raises(ArchiveUnavailable, match="not available") as fault:
+        await archive.find(KEY, "b")
+    assert (fault.value.status, fault.value.code) == (503, "store_unavailable")
     for ask in (
         lambda: store.save(response("late", "b")),
         lambda: store.load(KEY, "b", MAX_CHAIN),
@@ -218,7 +226,7 @@ async def _unavailable(store: RedisResponseStore) -> None:
         lambda: store.delete(KEY, "nope"),
     ):
         start = time.monotonic()
-        with pytest.raises(StoreUnavailable, match="not available") as caught:
+        with pytest.raises(StoreUnavailable) as caught:
             await ask()
         assert time.monotonic() - start < 2
         assert caught.value.__cause__ is not None

@@ -10,9 +10,10 @@ import pytest
 from anyio import wait_all_tasks_blocked
 from anyio.lowlevel import checkpoint
 
-from lanes.stores.base import MAX_CHAIN, StoreUnavailable
+from lanes.stores.base import MAX_CHAIN, NotStoredYet
 from lanes.stores.memory import MemoryResponseStore
 from lanes.stores.writer import ResponseWriter
+from steering.errors import StoreUnavailable
 from tests.support.stored_chains import KEY, history, response
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Gated(MemoryResponseStore):
         self.gate = anyio.Event()
         self.gate.set()
         self.failures = 0
-        self.error: Exception = StoreUnavailable()
+        self.error: Exception = StoreUnavailable("planted")
         self.order: list[str] = []
         self.at_once = self.most = 0
 
@@ -64,27 +65,27 @@ async def running(writer: ResponseWriter) -> AsyncIterator[None]:
         await writer.aclose()
 
 
-async def test_put_waits_for_nothing_and_settled_for_the_write(store: Gated) -> None:
+async def test_put_waits_for_nothing_and_a_reader_for_the_write(store: Gated) -> None:
     writer = ResponseWriter(store)
     writer.put(response("a"))  # also before it runs
     store.close()
     async with running(writer):
-        settled = anyio.Event()
+        written = anyio.Event()
 
         async def wait() -> None:
-            await writer.settled(KEY, "a")
+            await writer.wait_for_write(KEY, "a")
             assert await history(store, "a") == ["a"]
-            settled.set()
+            written.set()
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait)
             await wait_all_tasks_blocked()
-            assert not settled.is_set()
+            assert not written.is_set()
             assert writer.bytes_waiting
-            await writer.settled("key_2", "a")
-            await writer.settled(KEY, "unknown")
+            await writer.wait_for_write("key_2", "a")
+            await writer.wait_for_write(KEY, "unknown")
             store.gate.set()
-    assert settled.is_set()
+    assert written.is_set()
     assert writer.bytes_waiting == 0
 
 
@@ -113,7 +114,7 @@ async def test_a_write_that_fails_is_tried_again(store: Gated) -> None:
     assert await history(store, "b") == ["a", "b"]
 
 
-@pytest.mark.parametrize("error", [StoreUnavailable(), ZeroDivisionError("a bug")])
+@pytest.mark.parametrize("error", [StoreUnavailable("planted"), ZeroDivisionError("a bug")])
 async def test_a_write_that_fails_for_good_is_logged_and_forgotten(
     store: Gated, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
@@ -122,7 +123,7 @@ async def test_a_write_that_fails_for_good_is_logged_and_forgotten(
     writer = ResponseWriter(store, attempts=2, backoff=0.001)
     async with running(writer):
         writer.put(response("a"))
-        await writer.settled(KEY, "a")
+        await writer.wait_for_write(KEY, "a")
         assert await store.load(KEY, "a", MAX_CHAIN) is None
         writer.put(response("b", "a"))
         writer.put(response("c"))
@@ -140,11 +141,10 @@ async def test_nobody_waits_for_ever(store: Gated) -> None:
     store.close()
     async with running(writer):
         writer.put(response("a"))
-        with pytest.raises(StoreUnavailable, match="'a' is not stored yet") as caught:
-            await writer.settled(KEY, "a")
-        assert caught.value.status == 503
+        with pytest.raises(NotStoredYet, match="'a' is not stored yet"):
+            await writer.wait_for_write(KEY, "a")
         store.gate.set()
-    await writer.settled(KEY, "a")
+    await writer.wait_for_write(KEY, "a")
 
 
 async def test_what_waits_is_bounded(store: Gated, caplog: pytest.LogCaptureFixture) -> None:
@@ -157,7 +157,7 @@ async def test_what_waits_is_bounded(store: Gated, caplog: pytest.LogCaptureFixt
         assert writer.bytes_waiting < 30_000
         assert len(caplog.records) == 100
         store.gate.set()
-        await writer.settled(KEY, "big")
+        await writer.wait_for_write(KEY, "big")
         writer.put(response("a"))
         writer.put(response("a"))
     assert store.order == ["big", "a"]
@@ -196,7 +196,7 @@ async def test_the_end_waits_only_so_long(
         writer.put(response("b", "a"))
         await wait_all_tasks_blocked()
         await writer.aclose(timeout=0.01)
-        await writer.settled(KEY, "b")
+        await writer.wait_for_write(KEY, "b")
     assert "2 responses were not stored before the end" in caplog.text
     assert store.order == []
 
@@ -209,5 +209,5 @@ async def test_a_cancelled_writer_leaves_nobody_waiting(store: Gated) -> None:
         writer.put(response("a"))
         await wait_all_tasks_blocked()
         tasks.cancel_scope.cancel()
-    await writer.settled(KEY, "a")
+    await writer.wait_for_write(KEY, "a")
     await writer.aclose()

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+from steering.errors import StoreUnavailable
 from steering.redis import lease
 from steering.states import SubmissionState
-from steering.stores.base import StoreUnavailable
 from tests.support.redis_engine import Engine
 from tests.support.steer_stores import RedisPlace, on_file, record, response, until
 
