@@ -16,7 +16,7 @@ from starlette.websockets import WebSocket
 from gateway.client.auth import Authenticator, UpgradeRefused, upstream_headers
 from gateway.client.connection import ClientConnection
 from gateway.client.socket import EXTENSION
-from gateway.config.upstream_settings import default_model, upstreams
+from gateway.config.configured_upstreams import default_model, upstreams
 from gateway.http.routes import HttpRoutes, error
 from gateway.persistence.stores import Stores
 from gateway.upstream.routing.router import Router

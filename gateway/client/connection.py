@@ -9,7 +9,7 @@ import anyio
 
 from gateway.client.frames import FrameRefusal, read
 from gateway.client.outbox import SocketOutbox
-from gateway.config.upstream_settings import default_model
+from gateway.config.configured_upstreams import default_model
 from lanes.board import Board
 from lanes.codec import encode
 from lanes.errors import ClientFault, UpstreamFault

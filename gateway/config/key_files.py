@@ -1,4 +1,4 @@
-"""Keys that are kept in a file of their own, one a line."""
+"""Reads files that hold API keys, one per line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ _MAX_BYTES: Final = 1 << 20
 
 
 def read(path: str, *, one: bool) -> list[str]:
-    """The keys in a file, only `one` or any number. Raises ValueError, which tells none of them."""
+    """Return the keys in a file: exactly `one`, or any number above zero.
+
+    Raises:
+        ValueError: The file does not hold that; the message never contains a key.
+    """
     try:
         with Path(path).open("rb") as file:
             content = file.read(_MAX_BYTES + 1)

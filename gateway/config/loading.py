@@ -1,4 +1,4 @@
-"""Where settings come from: flag > environment > file > default. A bad start is one clear line."""
+"""Loads settings: flag > environment > file > default. A refused start is one clear line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic_settings import EnvSettingsSource
 
 from gateway.config import key_files, upstream_tables
-from gateway.config.messages import allowed, shape, unknown
+from gateway.config.error_messages import allowed, shape, unknown
 from gateway.config.settings import FILE_ONLY, PREFIX, Settings, flag, variable
 
 if TYPE_CHECKING:
@@ -21,47 +21,55 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 DEFAULT_FILE: Final = Path("multilane.toml")
-#: Come from the environment, or from the file that the variable + `_FILE` names.
+#: Read from the environment, or from the file that the variable + `_FILE` names.
 SECRETS: Final = ("api_keys", "upstream_key")
-#: Variables of our own that are no settings: the key that `multilane load` shows.
+#: Our variables that are not settings: the key that `multilane load` shows.
 OTHERS: Final = (f"{PREFIX}LOAD_KEY",)
-#: Kubernetes sets these in every pod when there is a Service called `multilane`.
+#: Kubernetes sets these in every pod if a Service is called `multilane`.
 SERVICE_LINK: Final = re.compile(
     PREFIX + r"(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)"
 )
 
 
 class BadStart(Exception):
-    """A setting that cannot be started with, in one line: which one, and what is allowed."""
+    """A setting is invalid; one line says which one, and what is allowed."""
 
 
 def load(flags: Mapping[str, Any] | None = None, config: Path | None = None) -> Settings:
-    """Settle every setting. Raises BadStart; its text never holds a secret."""
-    # One dictionary of field -> (what to call its origin, value) per place, weakest first.
-    found: dict[str, tuple[str, Any]] = {}
-    found |= _file(config)
-    upstreams = found.pop("upstreams", None)
+    """Load every setting.
+
+    Args:
+        flags: Field -> value, as given on the command line.
+        config: The file to read instead of ./multilane.toml.
+
+    Raises:
+        BadStart: A setting is invalid; the message never holds a secret.
+    """
+    # One dictionary of field -> (name of its origin, value) per source, weakest first.
+    given: dict[str, tuple[str, Any]] = {}
+    given |= _file(config)
+    upstreams = given.pop("upstreams", None)
     key_variables = upstream_tables.variables(upstreams[1]) if upstreams is not None else set()
-    found |= _environment(key_variables)
-    found |= _secret_files()
-    found |= {name: (flag(name) or name, value) for name, value in (flags or {}).items()}
+    given |= _environment(key_variables)
+    given |= _secret_files()
+    given |= {name: (flag(name) or name, value) for name, value in (flags or {}).items()}
     try:
-        settings = Settings(**{name: value for name, (_, value) in found.items()})
+        settings = Settings(**{name: value for name, (_, value) in given.items()})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         # Not chained: the library's own report shows input.
-        raise BadStart(_line(first, found)) from None
+        raise BadStart(_line(first, given)) from None
     if upstreams is None:
         return settings
     for name in ("upstream", "upstream_key"):
-        # The variable of that key may as well be named by a table.
-        if name in found and variable(name) not in key_variables:
-            raise BadStart(f"{found[name][0]}: cannot go with [[upstreams]], which have their own")
+        # A table may name the variable of that key, too.
+        if name in given and variable(name) not in key_variables:
+            raise BadStart(f"{given[name][0]}: cannot go with [[upstreams]], which have their own")
     try:
-        made = upstream_tables.read(upstreams[1], settings)
+        tables = upstream_tables.read(upstreams[1], settings)
     except upstream_tables.BadTable as bad:
         raise BadStart(f"{upstreams[0]}{bad}") from None
-    return settings.model_copy(update={"upstreams": made})
+    return settings.model_copy(update={"upstreams": tables})
 
 
 def _file(config: Path | None) -> dict[str, tuple[str, Any]]:
@@ -86,14 +94,14 @@ def _file(config: Path | None) -> dict[str, tuple[str, Any]]:
 
 
 def _environment(others: Collection[str]) -> dict[str, tuple[str, Any]]:
-    """What the environment sets; `others` are variables of ours that are no settings."""
-    known = {variable(name) for name in Settings.model_fields if name not in FILE_ONLY}
-    known |= {f"{variable(name)}_FILE" for name in SECRETS}
+    """Return what the environment sets; `others` are variables that may exist besides."""
+    names = {variable(name) for name in Settings.model_fields if name not in FILE_ONLY}
+    names |= {f"{variable(name)}_FILE" for name in SECRETS}
     linked = PREFIX + "SERVICE_HOST" in os.environ
     for name in os.environ:
         ours = name.startswith(PREFIX) and not (linked and SERVICE_LINK.fullmatch(name))
-        if ours and name not in known and name not in (*OTHERS, *others):
-            raise BadStart(unknown(name, known))
+        if ours and name not in names and name not in (*OTHERS, *others):
+            raise BadStart(unknown(name, names))
     values = EnvSettingsSource(Settings)()
     if linked and os.environ.get(variable("port"), "").startswith(("tcp://", "udp://", "sctp://")):
         del values["port"]
@@ -101,7 +109,7 @@ def _environment(others: Collection[str]) -> dict[str, tuple[str, Any]]:
 
 
 def _secret_files() -> dict[str, tuple[str, Any]]:
-    found: dict[str, tuple[str, Any]] = {}
+    secrets: dict[str, tuple[str, Any]] = {}
     for name in SECRETS:
         place = f"{variable(name)}_FILE"
         path = os.environ.get(place)
@@ -113,14 +121,14 @@ def _secret_files() -> dict[str, tuple[str, Any]]:
             keys = key_files.read(path, one=name == "upstream_key")
         except ValueError as error:
             raise BadStart(f"{place}: {error}") from None
-        found[name] = (place, keys if name == "api_keys" else keys[0])
-    return found
+        secrets[name] = (place, keys if name == "api_keys" else keys[0])
+    return secrets
 
 
-def _line(error: ErrorDetails, found: Mapping[str, tuple[str, Any]]) -> str:
-    # An error of no one field is about where the gateway listens.
+def _line(error: ErrorDetails, given: Mapping[str, tuple[str, Any]]) -> str:
+    # An error without a field is about where the gateway listens.
     name = str(error["loc"][0]) if error["loc"] else "host"
-    origin, value = found.get(name, (name, None))
+    origin, value = given.get(name, (name, None))
     own = str(error.get("ctx", {}).get("error", ""))
     if own:
         return f"{origin}: {own}"

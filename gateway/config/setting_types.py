@@ -1,6 +1,6 @@
-"""The kinds of values a setting takes: how they are read and what is refused.
+"""Types of setting values: how each is parsed and what it refuses.
 
-A refusal says what is allowed and never repeats the value: it may be a secret.
+An error message says what is allowed and never repeats the value, which may be a secret.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import ipaddress
 import pkgutil
 import re
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
-from annotated_types import Le
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from annotated_types import Ge, Gt, Le
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationInfo
 
 import gateway.dialects
 from gateway.upstream.dialect import find
@@ -25,21 +25,21 @@ REDIS_SCHEMES: Final = (
 )
 #: Headers that carry a key, whatever the dialect.
 CREDENTIALS: Final = frozenset({"authorization", "api-key", "x-api-key"})
-#: Where the key of a table `[[upstreams]]` is.
+#: Where the key of an `[[upstreams]]` table belongs.
 KEY_PLACES: Final = "set key_env (a variable's name) or key_file (a path)"
-#: Stands for the dialect that is found out by asking.
+#: Stands for the dialect that the gateway detects by asking the backend.
 AUTO: Final = "auto"
 UNITS: Final = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "B": 1}
 
 
 def dialects() -> list[str]:
-    """The names of the modules in gateway/dialects, found without importing them."""
+    """Return the names of the modules in gateway/dialects without importing them."""
     names = [module.name for module in pkgutil.iter_modules(gateway.dialects.__path__)]
     return sorted(name for name in names if not name.startswith("_"))
 
 
 def check_transport(transport: str, dialect: str | None) -> None:
-    """Raise ValueError if the dialect's backends do not speak over this transport."""
+    """Raise ValueError if backends of `dialect` do not support `transport`."""
     if transport != "websocket" or dialect in (None, AUTO):
         return  # what `auto` finds is checked then
     if not find(dialect).websocket_lanes:
@@ -50,14 +50,8 @@ def check_transport(transport: str, dialect: str | None) -> None:
         )
 
 
-def check_steering(steering: str, transport: str | None) -> None:
-    """Raise ValueError if the backend cannot be told of steers over this transport."""
-    if steering == "native" and transport == "http":
-        raise ValueError("native steering needs the transport websocket")
-
-
 def is_loopback(host: str) -> bool:
-    """Whether nobody but this machine can reach `host`."""
+    """Return whether only this machine can reach `host`."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -69,7 +63,7 @@ def _lower(value: Any) -> Any:
 
 
 def _number(value: object) -> object:
-    if isinstance(value, bool):  # pydantic would take `port = true` for 1
+    if isinstance(value, bool):  # pydantic would read `port = true` as 1
         raise ValueError
     return value
 
@@ -106,16 +100,16 @@ def _host(value: str) -> str:
     return value
 
 
-def _upstream(value: str) -> str:
-    # Never says what it was given: people put passwords into URLs.
+def _base_url(value: str) -> str:
+    # The message never repeats the value: people put passwords into URLs.
     url = "must be an http(s) base URL such as http://127.0.0.1:8000/v1"
     try:
         parts = urlsplit(value)
         host = parts.hostname if parts.scheme in ("http", "https") else None
-        known = host is not None and resolvable(host) and parts.port != 0
+        reachable = host is not None and resolvable(host) and parts.port != 0
     except ValueError:
-        known = False
-    if not known or not re.fullmatch(r"[!-~]+", value):
+        reachable = False
+    if not reachable or not re.fullmatch(r"[!-~]+", value):
         raise ValueError(url)
     if parts.username is not None or parts.fragment:
         raise ValueError(f"{url}, without user or fragment")
@@ -128,7 +122,7 @@ def _upstream(value: str) -> str:
 
 
 def _headers(headers: dict[str, str]) -> dict[str, str]:
-    """Names in lower case. A refusal names the header and never what it holds."""
+    """Return the headers with lower-case names; an error never repeats a header's value."""
     for name, value in headers.items():
         if name.lower() in SPOKEN_FOR:
             raise ValueError(f"{name!r} is the gateway's own to send")
@@ -140,26 +134,39 @@ def _headers(headers: dict[str, str]) -> dict[str, str]:
 
 
 def _key_variable(value: str) -> str:
-    # Never says what it was given: people mistake it for the place of the key itself.
+    # The message never repeats the value: people put the key itself here by mistake.
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
         raise ValueError("must be the name of a variable that holds the key, not the key itself")
     return value
 
 
 def _redis(url: str) -> str:
-    """Check what can be checked without connecting; a password in it is not repeated."""
+    """Check the URL without connecting; an error never repeats it, as it may hold a password."""
     if url in ("embedded", "memory"):
         return url
-    scheme, found, _ = url.partition("://")
-    if scheme not in REDIS_SCHEMES or not found:
+    scheme, separator, _ = url.partition("://")
+    if scheme not in REDIS_SCHEMES or not separator:
         raise ValueError(f"must be embedded, memory or a {', '.join(REDIS_SCHEMES)} URL")
     return url
 
 
 def _dialect(value: str) -> str:
-    known = [AUTO, *dialects()]
-    if value not in known:
-        raise ValueError(f"must be one of {', '.join(known)}")
+    names = [AUTO, *dialects()]
+    if value not in names:
+        raise ValueError(f"must be one of {', '.join(names)}")
+    return value
+
+
+def _transport(value: str, info: ValidationInfo) -> str:
+    check_transport(value, info.data.get("dialect"))
+    return value
+
+
+def _steering(value: str, info: ValidationInfo) -> str:
+    # The same field is `upstream_transport` among the flags and `transport` in a table.
+    transport = info.data.get("upstream_transport", info.data.get("transport"))
+    if value == "native" and transport == "http":
+        raise ValueError("native steering needs the transport websocket")
     return value
 
 
@@ -169,22 +176,30 @@ def _origin(value: str) -> str:
     return value.rstrip("/").lower()
 
 
-#: Lets a choice be written in any case.
+#: Accepts a choice in any case.
 ANY_CASE: Final = BeforeValidator(_lower)
-#: Marks the fields whose numbers are bytes.
+#: Marks the fields whose values are sizes in bytes.
 SIZE: Final = BeforeValidator(_size)
 
 Integer = Annotated[int, BeforeValidator(_number)]
 Count = Annotated[Integer, Le(1_000_000_000)]
 Seconds = Annotated[float, BeforeValidator(_number), Le(1_000_000_000)]
+PositiveSeconds = Annotated[Seconds, Gt(0)]
 Size = Annotated[int, SIZE]
-Text = Annotated[str, AfterValidator(str.strip), Field(min_length=1)]
+#: The limit of one event or frame: below 1 KiB hardly any would pass.
+MessageSize = Annotated[Size, Ge(1024)]
+Retries = Annotated[Integer, Ge(0), Le(10)]
+NonEmptyText = Annotated[str, AfterValidator(str.strip), Field(min_length=1)]
 Host = Annotated[str, AfterValidator(_host)]
-Headers = Annotated[dict[str, str], AfterValidator(_headers)]
-Variable = Annotated[str, AfterValidator(_key_variable)]
-BaseUrl = Annotated[str, AfterValidator(_upstream)]
-Dialect = Annotated[str, ANY_CASE, AfterValidator(_dialect)]
+ExtraHeaders = Annotated[dict[str, str], AfterValidator(_headers)]
+VariableName = Annotated[str, AfterValidator(_key_variable)]
+BaseUrl = Annotated[str, AfterValidator(_base_url)]
+DialectName = Annotated[str, ANY_CASE, AfterValidator(_dialect)]
+#: Declare `dialect` before a field of this type, and the transport before `Steering`.
+Transport = Annotated[Literal["http", "websocket"], ANY_CASE, AfterValidator(_transport)]
+Steering = Annotated[Literal["gateway", "native"], ANY_CASE, AfterValidator(_steering)]
+SteerBoundary = Annotated[Literal["text", "item"], ANY_CASE]
 RedisUrl = Annotated[str, AfterValidator(_redis)]
-Key = Annotated[SecretStr, AfterValidator(_key)]
-Keys = Annotated[tuple[Key, ...], BeforeValidator(_words)]
+ApiKey = Annotated[SecretStr, AfterValidator(_key)]
+ApiKeys = Annotated[tuple[ApiKey, ...], BeforeValidator(_words)]
 Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_words)]

@@ -1,9 +1,9 @@
-"""What can be set: one field = one flag = one MULTILANE_* variable = one row in its table.
+"""All settings: one field = one flag = one MULTILANE_* variable = one row of docs/settings.md.
 
-The tables of FILE_ONLY are in multilane.toml and nowhere else.
+The fields of FILE_ONLY are tables of multilane.toml and exist nowhere else.
 
-`Settings(...)` looks at nothing but its arguments; `gateway.config.loading.load` reads flags,
-environment and file. `python -m gateway.config.settings` prints the table in docs/settings.md.
+`Settings(...)` reads only its arguments; `gateway.config.loading.load` reads flags, environment
+and file. `python -m gateway.config.settings` prints the table in docs/settings.md.
 """
 
 from __future__ import annotations
@@ -18,32 +18,37 @@ from gateway.config.setting_types import (
     AUTO,
     SIZE,
     UNITS,
+    ApiKey,
+    ApiKeys,
     BaseUrl,
     Count,
-    Dialect,
+    DialectName,
     Host,
     Integer,
-    Key,
-    Keys,
+    MessageSize,
+    NonEmptyText,
     Origins,
+    PositiveSeconds,
     RedisUrl,
+    Retries,
     Seconds,
     Size,
-    Text,
-    check_steering,
-    check_transport,
+    SteerBoundary,
+    Steering,
+    Transport,
     dialects,
     is_loopback,
 )
 from gateway.config.upstream_settings import UpstreamSettings  # noqa: TC001  (pydantic reads it)
+from gateway.upstream.transport import defaults
 
 PREFIX: Final = "MULTILANE_"
-#: Has no flag, no variable and no row; docs/backends.md has a table for each.
+#: Fields without flag, variable and row; docs/backends.md has a table for each.
 FILE_ONLY: Final = ("upstreams",)
 
 
 class Settings(BaseSettings):
-    """Every setting of `multilane serve`; frozen, checked, and silent about secrets."""
+    """Every setting of `multilane serve`; frozen, validated, and silent about secrets."""
 
     model_config = SettingsConfigDict(
         frozen=True,
@@ -64,52 +69,54 @@ class Settings(BaseSettings):
         description="Base URL of the backend, as its clients use it (`…/v1`); "
         "without it the bundled rehearsal backend runs.",
     )
-    dialect: Dialect = Field(
+    dialect: DialectName = Field(
         AUTO,
-        description="How the backend speaks: `auto` finds out and says so in the log; or one of "
+        description="How the backend speaks: `auto` detects it and logs the result; or one of "
         f"{', '.join(dialects())}.",
     )
-    upstream_transport: Annotated[Literal["http", "websocket"], ANY_CASE] = Field(
-        "http", description="How the backend is reached; `websocket` if it speaks this protocol."
+    upstream_transport: Transport = Field(
+        "http", description="How to reach the backend; `websocket` if it speaks this protocol."
     )
-    steering: Annotated[Literal["gateway", "native"], ANY_CASE] = Field(
-        "gateway", description="Who finds a steer's boundary; `native` is the backend itself."
+    steering: Steering = Field(
+        "gateway", description="Who picks a steer's boundary; `native` is the backend itself."
     )
-    model: Text | None = Field(None, description="Model for a create that names none.")
-    api_keys: Annotated[Keys, NoDecode] = Field(
+    model: NonEmptyText | None = Field(None, description="Model for a create that names none.")
+    api_keys: Annotated[ApiKeys, NoDecode] = Field(
         (),
-        description="Key that clients may use, repeatable; the variable separates them by commas.",
+        description="Key that clients may use, repeatable; comma-separated in the variable.",
     )
-    upstream_key: Key | None = Field(None, description="Key that the gateway shows to the backend.")
+    upstream_key: ApiKey | None = Field(
+        None, description="Key that the gateway shows to the backend."
+    )
     forward_authorization: bool = Field(
         default=False,
         description="Show the backend each client's key; with `--api-key` that is the gateway's.",
     )
     allow_open: bool = Field(
-        default=False, description="Listen beyond loopback without any keys: open to everyone."
+        default=False, description="Listen beyond loopback without keys: open to everyone."
     )
     allow_origin: Annotated[Origins, NoDecode] = Field(
-        (), description="Browser origin let in besides the gateway's own, repeatable; * for all."
+        (), description="Browser origin to admit besides the gateway's own, repeatable; * for all."
     )
     max_connections: Count = Field(10000, ge=1, description="Connections at a time.")
     max_active: Count = Field(16, ge=1, description="Running responses per connection.")
     max_named: Count = Field(32, ge=0, description="Different `stream_id`s per connection.")
     max_queued: Count = Field(512, ge=1, description="Waiting creates per connection.")
-    max_queued_bytes: Size = Field(
-        64 << 20, ge=1024, description="Bytes of waiting creates per connection."
+    max_queued_bytes: MessageSize = Field(
+        64 << 20, description="Bytes of waiting creates per connection."
     )
-    max_age: Seconds = Field(3600.0, gt=0, description="Seconds a connection lives.")
+    max_age: PositiveSeconds = Field(3600.0, description="Seconds a connection lives.")
     age_grace: Seconds = Field(
         60.0, ge=0, description="Seconds that running responses get after `max_age`."
     )
-    max_frame_bytes: Size = Field(64 << 20, ge=1024, description="Largest frame from a client.")
-    ping_interval: Seconds = Field(20.0, gt=0, description="Seconds between pings.")
-    ping_timeout: Seconds = Field(20.0, gt=0, description="Seconds to wait for a pong.")
-    send_buffer_bytes: Size = Field(
-        8 << 20, ge=1024, description="Unsent bytes per connection at which its upstreams pause."
+    max_frame_bytes: MessageSize = Field(64 << 20, description="Largest frame from a client.")
+    ping_interval: PositiveSeconds = Field(20.0, description="Seconds between pings.")
+    ping_timeout: PositiveSeconds = Field(20.0, description="Seconds to wait for a pong.")
+    send_buffer_bytes: MessageSize = Field(
+        8 << 20, description="Unsent bytes per connection at which its upstreams pause."
     )
-    stall_timeout: Seconds = Field(
-        60.0, gt=0, description="Seconds a client may read nothing before it is closed."
+    stall_timeout: PositiveSeconds = Field(
+        60.0, description="Seconds a client may read nothing before its connection is closed."
     )
     cache_bytes: Size = Field(32 << 20, ge=0, description="Bytes of earlier turns per connection.")
     redis_url: RedisUrl = Field(
@@ -118,28 +125,34 @@ class Settings(BaseSettings):
         description="Where steers and stored responses are kept: the bundled engine `embedded`, "
         "`memory`, or the URL of a Redis or Valkey.",
     )
-    state_dir: Text = Field(
+    state_dir: NonEmptyText = Field(
         "~/.local/state/multilane", description="Directory of the bundled engine."
     )
-    store_ttl: Seconds = Field(
-        2_592_000.0, gt=0, description="Seconds that a stored response is kept."
+    store_ttl: PositiveSeconds = Field(
+        2_592_000.0, description="Seconds to keep a stored response."
     )
     max_chain: Count = Field(10_000, ge=1, description="Items that a create may build on.")
-    steer_boundary: Annotated[Literal["text", "item"], ANY_CASE] = Field(
+    steer_boundary: SteerBoundary = Field(
         "text", description="Where a steer may stop an answer: within a text, or after an item."
     )
     steerable: bool = Field(default=True, description="Let clients steer this backend's responses.")
     max_steers: Count = Field(32, ge=1, description="Waiting steers per response.")
-    max_steer_bytes: Size = Field(1 << 20, ge=1024, description="Bytes of waiting steers.")
-    connect_timeout: Seconds = Field(10.0, gt=0, description="Seconds to reach the backend.")
-    first_byte_timeout: Seconds = Field(
-        300.0, gt=0, description="Seconds until the backend starts to answer."
+    max_steer_bytes: MessageSize = Field(1 << 20, description="Bytes of waiting steers.")
+    connect_timeout: PositiveSeconds = Field(
+        defaults.CONNECT_TIMEOUT, description="Seconds to reach the backend."
     )
-    idle_timeout: Seconds = Field(
-        300.0, gt=0, description="Seconds the backend may be silent within an answer."
+    first_byte_timeout: PositiveSeconds = Field(
+        defaults.FIRST_BYTE_TIMEOUT, description="Seconds until the backend starts to answer."
     )
-    max_event_bytes: Size = Field(8 << 20, ge=1024, description="Largest event from the backend.")
-    retries: Integer = Field(2, ge=0, le=10, description="Further tries while nothing was relayed.")
+    idle_timeout: PositiveSeconds = Field(
+        defaults.IDLE_TIMEOUT, description="Seconds the backend may be silent within an answer."
+    )
+    max_event_bytes: MessageSize = Field(
+        defaults.MAX_EVENT_BYTES, description="Largest event from the backend."
+    )
+    retries: Retries = Field(
+        defaults.RETRIES, description="Further attempts while nothing was relayed."
+    )
     drain_timeout: Seconds = Field(
         30.0, ge=0, description="Seconds that running responses get when the gateway stops."
     )
@@ -147,23 +160,11 @@ class Settings(BaseSettings):
         "info", description="Least severe log lines to write."
     )
     log_format: Annotated[Literal["text", "json"], ANY_CASE] = Field(
-        "text", description="Log lines for people or not."
+        "text", description="Log lines for people, or one JSON object a line."
     )
     upstreams: tuple[UpstreamSettings, ...] = Field(
         (), description="Several backends, instead of `--upstream`."
     )
-
-    @field_validator("upstream_transport")
-    @classmethod
-    def _spoken(cls, value: str, info: ValidationInfo) -> str:
-        check_transport(value, info.data.get("dialect"))
-        return value
-
-    @field_validator("steering")
-    @classmethod
-    def _steered(cls, value: str, info: ValidationInfo) -> str:
-        check_steering(value, info.data.get("upstream_transport"))
-        return value
 
     @field_validator("forward_authorization")
     @classmethod
@@ -193,25 +194,33 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Leave environment and file to `gateway.config.loading.load`."""
+        """Read only arguments: `gateway.config.loading.load` reads environment and file.
+
+        Args:
+            settings_cls: This class.
+            init_settings: The arguments of `Settings(...)`, the only source.
+            env_settings: Unused.
+            dotenv_settings: Unused.
+            file_secret_settings: Unused.
+        """
         return (init_settings,)
 
 
 def flag(name: str) -> str | None:
-    """The command line's name for a field; None where there is no flag."""
-    # A command line is there for everyone to read, and it holds no tables.
+    """Return a field's name on the command line, or None if it has no flag."""
+    # Every user of the machine can read a command line, and it holds no tables.
     if name in ("upstream_key", *FILE_ONLY):
         return None
     return "--api-key" if name == "api_keys" else f"--{name.replace('_', '-')}"
 
 
 def variable(name: str) -> str:
-    """The environment's name for a field."""
+    """Return a field's name in the environment."""
     return PREFIX + name.upper()
 
 
 def choices(name: str, model: type[BaseModel] = Settings) -> list[str]:
-    """All that a field can be, if they are few."""
+    """Return the values of a field that is a choice; empty for any other field."""
     kind = model.model_fields[name].annotation
     if name == "dialect":
         return [AUTO, *dialects()]
@@ -219,7 +228,7 @@ def choices(name: str, model: type[BaseModel] = Settings) -> list[str]:
 
 
 def metavar(name: str) -> str:
-    """What --help calls a flag's value."""
+    """Return what --help calls a flag's value."""
     field = Settings.model_fields[name]
     if get_origin(field.annotation) is Literal:
         return "|".join(choices(name))
@@ -231,7 +240,13 @@ def metavar(name: str) -> str:
 
 
 def shown(name: str, value: Any, model: type[BaseModel] = Settings) -> str:
-    """A value as a person writes it: 8MiB rather than 8388608."""
+    """Return a value as a person writes it: 8MiB rather than 8388608.
+
+    Args:
+        name: The field.
+        value: Its value, in bytes for a size and seconds for a time.
+        model: The model that has the field.
+    """
     if value is None or value == () or value == {}:
         return "none"
     if isinstance(value, bool):
@@ -243,7 +258,7 @@ def shown(name: str, value: Any, model: type[BaseModel] = Settings) -> str:
 
 
 def table() -> str:
-    """The table in docs/settings.md."""
+    """Return the table in docs/settings.md."""
     rows = ["| Flag | Variable | Default | What it does |", "| --- | --- | --- | --- |"]
     for name, field in Settings.model_fields.items():
         if name in FILE_ONLY:

@@ -1,4 +1,4 @@
-"""The tables `[[upstreams]]` of multilane.toml -> what is set of each upstream, or what is wrong.
+"""Reads the tables `[[upstreams]]` of multilane.toml into the settings of each upstream.
 
 `python -m gateway.config.upstream_tables` prints the table of their keys in docs/backends.md.
 """
@@ -13,42 +13,47 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from gateway.config import key_files
-from gateway.config.messages import allowed, shape, unknown
+from gateway.config.configured_upstreams import inherited
+from gateway.config.error_messages import allowed, shape, unknown
 from gateway.config.setting_types import KEY_PLACES
 from gateway.config.settings import Settings, flag, shown
-from gateway.config.upstream_settings import UpstreamSettings, inherited
+from gateway.config.upstream_settings import UpstreamSettings
 from gateway.upstream.routing.model_names import ModelClaims, ModelTaken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: The keys of a table, all fields but the key itself.
+#: The keys of a table: all fields but the API key itself.
 KEYS: Final = tuple(name for name in UpstreamSettings.model_fields if name != "key")
 
 
 class BadTable(ValueError):
-    """What is wrong, beginning with where: `[2].fallbacks: …`. Never holds a secret."""
+    """A table is invalid; the message begins with the place: `[2].fallbacks: …`, no secrets."""
 
 
 def variables(tables: object) -> set[str]:
-    """The names of the variables that hold keys, as far as they can be made out."""
-    found = tables if isinstance(tables, list) else []
-    names = (table.get("key_env") for table in found if isinstance(table, dict))
+    """Return the names of the variables that hold keys, also from tables not yet validated."""
+    items = tables if isinstance(tables, list) else []
+    names = (table.get("key_env") for table in items if isinstance(table, dict))
     return {name for name in names if isinstance(name, str)}
 
 
 def read(tables: object, settings: Settings) -> tuple[UpstreamSettings, ...]:
-    """Read all tables; what one leaves out is `settings`'. Raises BadTable."""
+    """Read all tables; `settings` supplies what a table leaves out.
+
+    Raises:
+        BadTable: A table is invalid, or two contradict each other.
+    """
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise BadTable(": must be tables, each beginning with [[upstreams]]")
-    made = [_one(f"[{at}]", table, settings) for at, table in enumerate(tables)]
-    _check_names(made)
+    upstreams = [_one(f"[{at}]", table, settings) for at, table in enumerate(tables)]
+    _check_names(upstreams)
     try:
-        claims = ModelClaims(made)
+        claims = ModelClaims(upstreams)
     except ModelTaken as taken:
         raise BadTable(f"[{taken.at}].{taken.field}: {taken}") from None
-    _check_default(made, claims, settings)
-    return tuple(made)
+    _check_default(upstreams, claims, settings)
+    return tuple(upstreams)
 
 
 def _one(at: str, table: dict[str, Any], settings: Settings) -> UpstreamSettings:
@@ -58,12 +63,12 @@ def _one(at: str, table: dict[str, Any], settings: Settings) -> UpstreamSettings
         if name not in KEYS:
             raise BadTable(f"{at}.{unknown(name, KEYS, 'a key of [[upstreams]]')}")
     try:
-        made = UpstreamSettings(**{**inherited(settings), **table})
+        upstream = UpstreamSettings(**{**inherited(settings), **table})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         # Not chained: the library's own report shows input.
         raise BadTable(_line(at, first["loc"], first.get("ctx", {}), table)) from None
-    return made.model_copy(update={"key": _key(at, made)})
+    return upstream.model_copy(update={"key": _key(at, upstream)})
 
 
 def _line(at: str, loc: Sequence[int | str], context: dict[str, Any], table: dict[str, Any]) -> str:
@@ -82,20 +87,21 @@ def _line(at: str, loc: Sequence[int | str], context: dict[str, Any], table: dic
     return f"{place}: must be {allowed(name, UpstreamSettings)}{value}"
 
 
-def _key(at: str, made: UpstreamSettings) -> Any:
-    """The key, from where the table says it is; checked as any key is."""
-    if made.key_env is not None and made.key_file is not None:
+def _key(at: str, upstream: UpstreamSettings) -> Any:
+    """Return the API key from where the table says it is, validated like any other."""
+    if upstream.key_env is not None and upstream.key_file is not None:
         raise BadTable(f"{at}.key_file: set either this or key_env, not both")
-    if made.key_env is not None:
-        place, key = f"{at}.key_env", os.environ.get(made.key_env)
+    if upstream.key_env is not None:
+        place, variable = f"{at}.key_env", upstream.key_env
+        key = os.environ.get(variable)
         if not key:
-            # A key put here by mistake is not repeated; no variable's name looks like one.
-            name = made.key_env if re.fullmatch(r"[A-Z][A-Z0-9_]*", made.key_env) else "a variable"
+            # A key put here by mistake is not repeated; only plain variable names are.
+            name = variable if re.fullmatch(r"[A-Z][A-Z0-9_]*", variable) else "a variable"
             raise BadTable(f"{place}: {name} is not set, or empty")
-    elif made.key_file is not None:
+    elif upstream.key_file is not None:
         place = f"{at}.key_file"
         try:
-            [key] = key_files.read(made.key_file, one=True)
+            [key] = key_files.read(upstream.key_file, one=True)
         except ValueError as error:
             raise BadTable(f"{place}: {error}") from None
     else:
@@ -108,9 +114,9 @@ def _key(at: str, made: UpstreamSettings) -> Any:
         ) from None
 
 
-def _check_names(made: Sequence[UpstreamSettings]) -> None:
-    names = [one.name for one in made]
-    for at, one in enumerate(made):
+def _check_names(upstreams: Sequence[UpstreamSettings]) -> None:
+    names = [one.name for one in upstreams]
+    for at, one in enumerate(upstreams):
         if one.name in names[:at]:
             raise BadTable(f"[{at}].name: {one.name!r} is another upstream's already")
         for name in one.fallbacks:
@@ -123,21 +129,23 @@ def _check_names(made: Sequence[UpstreamSettings]) -> None:
 
 
 def _check_default(
-    made: Sequence[UpstreamSettings], claims: ModelClaims, settings: Settings
+    upstreams: Sequence[UpstreamSettings], claims: ModelClaims, settings: Settings
 ) -> None:
-    """A create without a model must end up where the default was said."""
+    """Check that a create without a model goes to the table with the default."""
     if settings.model is not None:
         return
-    for at, one in enumerate(made):
+    for at, one in enumerate(upstreams):
         if one.default is not None:
             taker = claims.find(one.default)
             if taker not in (None, at):
-                raise BadTable(f"[{at}].default: {one.default!r} is what {made[taker].name} takes")
+                raise BadTable(
+                    f"[{at}].default: {one.default!r} is what {upstreams[taker].name} takes"
+                )
             return
 
 
 def table() -> str:
-    """The table of keys in docs/backends.md."""
+    """Return the table of keys in docs/backends.md."""
     rows = ["| Key | Default | What it does |", "| --- | --- | --- |"]
     shared = inherited(Settings())
     for name in KEYS:

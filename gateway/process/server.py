@@ -15,7 +15,7 @@ import uvicorn
 from gateway import logs
 from gateway.app import Gateway
 from gateway.client.socket import CLOSE_TIMEOUT, ClientSocket
-from gateway.config.upstream_settings import upstreams
+from gateway.config.configured_upstreams import upstreams
 from gateway.process import children
 from gateway.process.embedded_valkey import EmbeddedValkey
 from gateway.process.listening import Listener, OrderlyServer, listen

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import SecretStr
 
+from gateway.config.configured_upstreams import default_model, upstreams
 from gateway.config.loading import load
 from gateway.config.settings import Settings
-from gateway.config.upstream_settings import UpstreamSettings, default_model, upstreams
+from gateway.config.upstream_settings import UpstreamSettings
 from tests.settings.test_bad_start import KEY, URL, refused
 
 if TYPE_CHECKING:

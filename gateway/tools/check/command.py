@@ -16,10 +16,10 @@ from click.shell_completion import CompletionItem
 from rich.console import Console
 
 from gateway.cli import StartRefused
+from gateway.config.configured_upstreams import from_flags
 from gateway.config.loading import BadStart, load
 from gateway.config.setting_types import AUTO
 from gateway.config.settings import choices
-from gateway.config.upstream_settings import from_flags
 from gateway.tools.check.examination import examine
 from gateway.tools.check.report import render
 from lanes.errors import UpstreamFault

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gateway.upstream.transport import request_head
+from gateway.upstream.transport import defaults, request_head
 from gateway.upstream.transport.faults import BackendSilent, refusal, unreachable
 from gateway.upstream.transport.http.connection import Stale
 from gateway.upstream.transport.http.pool import HttpPool
@@ -51,11 +51,11 @@ class HttpClient:
         self,
         base_url: str,
         *,
-        connect_timeout: float = 10.0,
-        first_byte_timeout: float = 300.0,
-        idle_timeout: float = 300.0,
-        max_event_bytes: int = 8 * 1024 * 1024,
-        retries: int = 2,
+        connect_timeout: float = defaults.CONNECT_TIMEOUT,
+        first_byte_timeout: float = defaults.FIRST_BYTE_TIMEOUT,
+        idle_timeout: float = defaults.IDLE_TIMEOUT,
+        max_event_bytes: int = defaults.MAX_EVENT_BYTES,
+        retries: int = defaults.RETRIES,
         keep_idle: float = 15.0,
         tls: ssl.SSLContext | None = None,
         proxies: Mapping[str, str] | None = None,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gateway.upstream.transport import defaults
+
 
 @dataclass(frozen=True, slots=True)
 class SocketLimits:
@@ -22,10 +24,10 @@ class SocketLimits:
     close        for the answer to our close frame
     """
 
-    connect: float = 10.0
-    first_byte: float = 300.0
-    idle: float = 300.0
-    max_event: int = 8 * 1024 * 1024
+    connect: float = defaults.CONNECT_TIMEOUT
+    first_byte: float = defaults.FIRST_BYTE_TIMEOUT
+    idle: float = defaults.IDLE_TIMEOUT
+    max_event: int = defaults.MAX_EVENT_BYTES
     lanes: int = 16
     links: int = 1024
     max_age: float = 55 * 60.0

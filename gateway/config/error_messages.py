@@ -1,4 +1,4 @@
-"""What a setting takes, in words: for the one line that a bad start is."""
+"""Words for refused settings: what a field takes, which name was meant, what was given."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KINDS: Final[dict[object, str]] = {
 
 
 def allowed(name: str, model: type[BaseModel] = Settings) -> str:
-    """What a field takes."""
+    """Return what a field takes, such as `an integer from 0 to 10`."""
     kind, metadata = _parts(model.model_fields[name])
     if SIZE in metadata:
         return "a size such as 8MiB, 512KiB or 1048576 (bytes)" + _bounds(name, metadata, model)
@@ -36,23 +36,29 @@ def allowed(name: str, model: type[BaseModel] = Settings) -> str:
     return _KINDS.get(get_origin(kind) or kind, "text") + _bounds(name, metadata, model)
 
 
-def unknown(name: str, known: Iterable[str], what: str = "a setting") -> str:
-    """Say that there is no such name, and which one may be meant."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+def unknown(name: str, names: Iterable[str], what: str = "a setting") -> str:
+    """Return the message for an unknown name, with the closest known one.
+
+    Args:
+        name: What was given.
+        names: All that exist.
+        what: What each of them is.
+    """
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.8)
     if not name.isprintable():
-        name = repr(name)  # it would be more than one line
+        name = repr(name)  # the message must stay on one line
     return f"{name} is not {what}" + (f"; did you mean {near[0]}?" if near else "")
 
 
 def shape(value: object) -> str:
-    """A value as a refusal names it: a list or a table may hold anything, also secrets."""
+    """Return a value as a message names it; a list or a table may hold secrets."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "a table"
     return repr(str(value)[:40])
 
 
 def _parts(field: FieldInfo) -> tuple[Any, list[Any]]:
-    """A field's type without `| None`, and what is said of its values."""
+    """Return a field's type without `| None`, and its metadata."""
     kind, metadata = field.annotation, list(field.metadata)
     if get_origin(kind) in (Union, UnionType):
         kind = next(arg for arg in get_args(kind) if arg is not NoneType)
@@ -64,8 +70,8 @@ def _parts(field: FieldInfo) -> tuple[Any, list[Any]]:
 
 
 def _bounds(name: str, metadata: Iterable[Any], model: type[BaseModel]) -> str:
-    found = {type(bound): bound for bound in metadata}
-    match found.get(Ge), found.get(Gt), found.get(Le):
+    bounds = {type(bound): bound for bound in metadata}
+    match bounds.get(Ge), bounds.get(Gt), bounds.get(Le):
         case Ge(ge=least), None, Le(le=most):
             return f" from {shown(name, least, model)} to {shown(name, most, model)}"
         case None, Gt(gt=below), Le(le=most):
