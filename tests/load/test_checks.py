@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from gateway.tools.load.events import error_code, read_event
+from gateway.tools.load.server_events import error_code, read_event
 from gateway.tools.load.lane_checks import EventMeaning, LaneCheck, ResponseOwners
 from gateway.tools.load.response_checks import Rule, SentCreate
 from gateway.tools.load.steer_checks import SentSteers
@@ -36,7 +36,7 @@ def create(marker: str = "m1", parent: str | None = None, lane: str = "a") -> di
 @pytest.fixture
 def lane() -> LaneCheck:
     lane = LaneCheck("a", ResponseOwners(), SentSteers())
-    lane.ask(SentCreate("m1"))
+    lane.add(SentCreate("m1"))
     return lane
 
 
@@ -82,20 +82,20 @@ def test_a_failed_response_keeps_what_it_shows_whole(lane: LaneCheck) -> None:
 
 def test_lanes_answer_in_the_order_they_were_asked(lane: LaneCheck) -> None:
     feed(lane, answer(create(), 1)[:3])
-    lane.ask(SentCreate("m2", parent=f"resp_{1:032x}"))
+    lane.add(SentCreate("m2", parent=f"resp_{1:032x}"))
     feed(lane, answer(create(), 1)[3:])
     feed(lane, answer(create("m2", f"resp_{1:032x}"), 2))
     assert lane.faults == []
 
 
 def test_a_lane_that_overtakes_is_found(lane: LaneCheck) -> None:
-    lane.ask(SentCreate("m2"))
+    lane.add(SentCreate("m2"))
     feed(lane, answer(create("m2"), 2))
     assert rules(lane) == {Rule.FIFO}
 
 
 def test_a_response_that_never_ends_is_found_by_the_next(lane: LaneCheck) -> None:
-    lane.ask(SentCreate("m2"))
+    lane.add(SentCreate("m2"))
     feed(lane, answer(create(), 1)[:-1])
     feed(lane, answer(create("m2"), 2))
     assert rules(lane) == {Rule.UNANSWERED}
@@ -115,7 +115,7 @@ def test_an_error_answers_the_create_that_waits(lane: LaneCheck) -> None:
 
 def test_an_error_behind_a_running_response_refuses_the_waiting_create(lane: LaneCheck) -> None:
     feed(lane, answer(create())[:4])
-    lane.ask(SentCreate("m2"))
+    lane.add(SentCreate("m2"))
     assert feed(lane, [ERROR]) == [EventMeaning.REFUSED]
     assert lane.refused == SentCreate("m2")
     feed(lane, answer(create())[4:])
@@ -126,7 +126,7 @@ def test_an_error_behind_a_running_response_refuses_the_waiting_create(lane: Lan
 def test_an_error_that_answers_nothing_is_a_fault(before: int) -> None:
     lane = LaneCheck("a", ResponseOwners(), SentSteers())
     if before:
-        lane.ask(SentCreate("m1"))
+        lane.add(SentCreate("m1"))
         feed(lane, answer(create())[:before])
     assert feed(lane, [ERROR]) == [EventMeaning.STRAY]
     assert rules(lane) == {Rule.ORDER}
@@ -136,7 +136,7 @@ def test_one_id_on_two_lanes_is_found(lane: LaneCheck) -> None:
     owners = ResponseOwners()
     lanes = [LaneCheck(name, owners, SentSteers()) for name in "ab"]
     for each in lanes:
-        each.ask(SentCreate("m1"))
+        each.add(SentCreate("m1"))
         feed(each, answer(create()))
     assert lanes[0].faults == []
     assert rules(lanes[1]) == {Rule.LANE}
@@ -164,7 +164,7 @@ def steered(lane: LaneCheck, number: int = 1) -> Events:
     del events[find(events, "response.output_item.added", 2) : -1]
     feed(lane, events[:10])
     assert lane.running is not None
-    lane.steers.send("s1", "go on", lane.running, 0)
+    lane.steers.add("s1", "go on", lane.running, 0)
     accepted = {
         "type": "response.steer.accepted",
         "steer": {"id": "steer_1", "previous_response_id": lane.running.id},
@@ -184,7 +184,7 @@ def test_a_successor_goes_ahead_of_the_create_that_waits(
         for event in successor[:2]:
             event["response"]["metadata"] = None
     rest = steered(lane)
-    lane.ask(SentCreate("m2", parent=first))
+    lane.add(SentCreate("m2", parent=first))
     feed(lane, rest)
     assert [ask.steer for ask in lane.unanswered()] == ["s1", None]
     feed(lane, successor)
@@ -196,7 +196,7 @@ def test_a_successor_goes_ahead_of_the_create_that_waits(
 def test_a_create_that_overtakes_the_successor_is_found(lane: LaneCheck) -> None:
     first = f"resp_{1:032x}"
     rest = steered(lane)
-    lane.ask(SentCreate("m2", parent=first))
+    lane.add(SentCreate("m2", parent=first))
     feed(lane, rest)
     feed(lane, answer(create("m2", first), 2))
     assert rules(lane) == {Rule.STEER}
@@ -207,9 +207,9 @@ def test_a_create_that_overtakes_the_successor_is_found(lane: LaneCheck) -> None
 def test_a_fork_of_a_steered_response_is_no_successor(*, echoed: bool) -> None:
     owners, steers, first = ResponseOwners(), SentSteers(), f"resp_{1:032x}"
     lane, other = LaneCheck("a", owners, steers), LaneCheck("b", owners, steers)
-    lane.ask(SentCreate("m1"))
+    lane.add(SentCreate("m1"))
     feed(lane, steered(lane))
-    other.ask(SentCreate("m2", parent=first))
+    other.add(SentCreate("m2", parent=first))
     fork = answer({**create("m2", first), "metadata": create("m2")["metadata"] if echoed else None})
     for event in fork:
         if "response" in event:
@@ -221,13 +221,13 @@ def test_a_fork_of_a_steered_response_is_no_successor(*, echoed: bool) -> None:
 
 def test_a_successor_takes_nothing_from_the_creates_that_wait(lane: LaneCheck) -> None:
     feed(lane, steered(lane))
-    lane.ask(SentCreate("m2", parent="resp_other"))
+    lane.add(SentCreate("m2", parent="resp_other"))
     feed(lane, answer(create("m1", f"resp_{1:032x}"), 2))
     feed(lane, answer(create("m2", "resp_other"), 3))
     assert (lane.faults, lane.unanswered()) == ([], [])
 
 
-def test_the_end_of_the_connection_settles_steers(lane: LaneCheck) -> None:
+def test_the_end_of_the_connection_is_a_verdict_on_steers(lane: LaneCheck) -> None:
     feed(lane, steered(lane))
     lane.steers.release()
     lane.drop("connection lost")
@@ -236,7 +236,7 @@ def test_the_end_of_the_connection_settles_steers(lane: LaneCheck) -> None:
 
 def test_dropping_names_all_that_is_owed(lane: LaneCheck) -> None:
     feed(lane, answer(create())[:4])
-    lane.ask(SentCreate("m2"))
+    lane.add(SentCreate("m2"))
     lane.drop("connection lost")
     assert [fault.rule for fault in lane.faults] == [Rule.UNANSWERED] * 2
     assert lane.unanswered() == []

@@ -1,1 +1,1 @@
-"""`multilane load`: drives a gateway with many lanes, measures and checks the answers."""
+"""`multilane load`: drives a gateway over many lanes, measures and checks the answers."""

@@ -1,11 +1,11 @@
-"""The socket: one WebSocket connection as an asyncio protocol, without a task of its own."""
+"""One WebSocket connection as an asyncio protocol, without a task of its own."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 from time import monotonic_ns
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import msgspec
 from websockets.client import ClientProtocol
@@ -18,31 +18,43 @@ from gateway.tools.load import websocket_frames
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gateway.tools.load.connection import LoadConnection
-
 _SLOW_PAUSE = 0.5  # seconds between two reads of a slow reader
-_SLOW_BUFFER = 65536  # and what the kernel may hold for it meanwhile
-_ENDED_HEAD = b"\r\n\r\n"
+_SLOW_BUFFER = 65536  # bytes that the kernel may hold for it meanwhile
+_HEAD_END = b"\r\n\r\n"
 
 
 class ConnectRefused(Exception):
-    """The gateway cannot be reached or does not let us in; the message is for the user."""
+    """The gateway cannot be reached or refuses the upgrade; the message is for the user."""
+
+
+class Receiver(Protocol):
+    """Takes what a client reads."""
+
+    def receive(self, payload: bytes, now: int) -> None:
+        """Take one message; `now` is the time of the read in nanoseconds."""
+
+    def lost(self, reason: str) -> None:
+        """Take the news that an open connection has ended, and why."""
 
 
 class LoadClient(asyncio.Protocol):
     """A WebSocket from its upgrade to its end.
 
-    The `websockets` library checks the upgrade; after it websocket_frames.py reads the frames.
+    The `websockets` library checks the upgrade; websocket_frames.py reads the frames after it.
+
+    Args:
+        url: The WebSocket's address.
+        key: The API key, if the gateway wants one.
+        receiver: Takes the messages, and the end of the connection.
+        slow: Read twice a second only.
     """
 
-    def __init__(
-        self, url: str, key: str | None, connection: LoadConnection, *, slow: bool
-    ) -> None:
+    def __init__(self, url: str, key: str | None, receiver: Receiver, *, slow: bool) -> None:
         loop = asyncio.get_running_loop()
         self.opened: asyncio.Future[None] = loop.create_future()
         self.closed: asyncio.Future[None] = loop.create_future()
         self._key = key
-        self._connection = connection
+        self._receiver = receiver
         self._slow = slow
         self._upgrade = ClientProtocol(parse_uri(url), max_size=None)
         self._left = False
@@ -66,41 +78,41 @@ class LoadClient(asyncio.Protocol):
         transport.writelines(self._upgrade.data_to_send())
 
     def data_received(self, data: bytes) -> None:
-        """Hand on what came; a slow reader then looks away for a while."""
+        """Read what came; a slow reader then pauses for a while."""
         self._read(data)
         if self._slow and not self._transport.is_closing():
             self._transport.pause_reading()
-            asyncio.get_running_loop().call_later(_SLOW_PAUSE, self._look_again)
+            asyncio.get_running_loop().call_later(_SLOW_PAUSE, self._resume)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Settle whoever waits."""
+        """End every wait, with the reason."""
         if not self.opened.done():
             self._upgrade.receive_eof()
             error = self._upgrade.handshake_exc or exc
             self.opened.set_exception(ConnectRefused(_why(error)))
         else:
-            self._connection.lost(self._reason if exc is None else f"{self._reason}: {exc}")
+            self._receiver.lost(self._reason if exc is None else f"{self._reason}: {exc}")
         if not self.closed.done():
             self.closed.set_result(None)
 
     def send(self, payload: bytes) -> None:
         """Send one text message."""
-        self._transport.write(websocket_frames.masked(websocket_frames.TEXT, payload))
+        self._transport.write(websocket_frames.masked_frame(websocket_frames.TEXT, payload))
 
     def leave(self) -> None:
-        """Say goodbye; what still comes before the peer's answer is read as ever."""
+        """Send a close frame; what comes before the peer's answer is still read."""
         if not self._left and not self._transport.is_closing():
             self._left = True
-            self._transport.write(websocket_frames.goodbye())
+            self._transport.write(websocket_frames.close_frame())
 
     def abort(self) -> None:
         """End the connection at once."""
         self._transport.abort()
 
     def _read_head(self, data: bytes) -> None:
-        """The answer to the upgrade, then perhaps the first frames already."""
+        """Read the answer to the upgrade, and the first frames if they came with it."""
         self._head += data
-        head, mark, rest = self._head.partition(_ENDED_HEAD)
+        head, mark, rest = self._head.partition(_HEAD_END)
         if not mark:
             return
         self._upgrade.receive_data(head + mark)
@@ -120,30 +132,30 @@ class LoadClient(asyncio.Protocol):
 
     def _read_frames(self, data: bytes) -> None:
         now = monotonic_ns()
-        receive = self._connection.receive
+        receive = self._receiver.receive
         for opcode, payload in self._frames.feed(data):
             if opcode <= websocket_frames.BINARY:
                 receive(payload, now)
             elif opcode == websocket_frames.PING:
-                self._transport.write(websocket_frames.masked(websocket_frames.PONG, payload))
+                self._transport.write(websocket_frames.masked_frame(websocket_frames.PONG, payload))
             elif opcode == websocket_frames.CLOSE:
                 self._reason = f"closed with {websocket_frames.close_reason(payload)}"
                 self.leave()
                 self._transport.close()
 
-    def _look_again(self) -> None:
+    def _resume(self) -> None:
         if not self._transport.is_closing():
             self._transport.resume_reading()
 
 
 def _why(error: Exception | None) -> str:
-    """One line on a failed upgrade; the gateway's own words where it sent some."""
+    """Describe a failed upgrade in one line, in the gateway's own words where it sent some."""
     if not isinstance(error, InvalidStatus):
         return str(error or "the connection was closed during the upgrade")
     answer = error.response
     try:
         body = msgspec.json.decode(answer.body or b"")
-        words = body["error"]["message"]
+        message = body["error"]["message"]
     except (msgspec.MsgspecError, LookupError, TypeError):
-        words = answer.reason_phrase
-    return f"the upgrade was refused with {answer.status_code}: {words}"
+        message = answer.reason_phrase
+    return f"the upgrade was refused with {answer.status_code}: {message}"

@@ -1,4 +1,4 @@
-"""The `multilane load` command: its arguments, its exit code."""
+"""The `multilane load` command: its arguments and exit codes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.live import Live
 
 from gateway.tools.load.client import ConnectRefused
+from gateway.tools.load.load_run import LoadRun
 from gateway.tools.load.plan import LoadPlan, slow_count, socket_url
 from gateway.tools.load.report import progress, render, summary
 from gateway.tools.load.tally import Tally
-from gateway.tools.load.traffic import LoadRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,8 +26,14 @@ _AT_LEAST_0 = click.IntRange(min=0)
 _AT_LEAST_1 = click.IntRange(min=1)
 _NOT_NEGATIVE = click.FloatRange(min=0)
 
+_HELP = """Drive the gateway at URL with many lanes, measure it and check every answer.
 
-@click.command()
+URL is ws://…/v1/responses, wss://…/v1/responses or http(s)://…/v1. Exit code 1: an answer broke
+the protocol; 2: no connection. Errors that the gateway sends are counted, not violations.
+"""
+
+
+@click.command(help=_HELP)
 @click.argument("url")
 @click.option(
     "--connections",
@@ -97,10 +103,14 @@ _NOT_NEGATIVE = click.FloatRange(min=0)
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and no tables.")
 def load(url: str, connections: int, slow_readers: float, *, as_json: bool, **options: Any) -> None:
-    """Drive the gateway at URL with many lanes, measure it and check every answer.
+    """Run a load, print its results and exit with their code.
 
-    URL is ws://…/v1/responses, wss://…/v1/responses or http(s)://…/v1. Exit code 1: an answer broke
-    the protocol; 2: no connection; errors the gateway sent are counted and are no violation.
+    Args:
+        url: The gateway's address.
+        connections: The number of sockets.
+        slow_readers: How many of them read slowly: a number, or a share below 1.
+        as_json: Print JSON and no tables.
+        options: The other fields of `LoadPlan`.
     """
     try:
         address = socket_url(url)
@@ -123,7 +133,7 @@ def load(url: str, connections: int, slow_readers: float, *, as_json: bool, **op
 
 
 def _drive(plan: LoadPlan, tally: Tally, *, live: bool) -> bool:
-    """Run it; True when Ctrl-C ended it early."""
+    """Run the plan; return whether Ctrl-C ended it early."""
     console = Console(stderr=True)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -142,7 +152,7 @@ async def _run(plan: LoadPlan, tally: Tally, tick: Callable[[], None]) -> None:
 
 
 class _Panel:
-    """Redraws the live panel with the rate since the last time."""
+    """Redraws the live panel with the rate since the last redraw."""
 
     def __init__(self, plan: LoadPlan, tally: Tally, live: Live) -> None:
         self._plan, self._tally, self._live = plan, tally, live

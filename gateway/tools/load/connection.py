@@ -1,97 +1,67 @@
-"""One connection: its lanes, the frames they send, and whose each event is."""
+"""One connection of a load run: its lanes, and the lane that each event belongs to."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from gateway.tools.load.events import MARKER, error_code, read_event
+from gateway.tools.load.client_events import ClientEvents
 from gateway.tools.load.lane import LoadLane
 from gateway.tools.load.lane_checks import ResponseOwners
-from gateway.tools.load.markers import steer_marker
-from gateway.tools.load.plan import ChainHead, LoadPlan, parent_for, steer_input, steer_point
 from gateway.tools.load.response_checks import BrokenRule, Rule
+from gateway.tools.load.server_events import error_code, read_event
 from gateway.tools.load.steer_checks import SentSteers
 
 if TYPE_CHECKING:
     from random import Random
 
     from gateway.tools.load.client import LoadClient
-    from gateway.tools.load.events import ServerEvent
-    from gateway.tools.load.response_checks import SentCreate
+    from gateway.tools.load.plan import LoadPlan
+    from gateway.tools.load.send_queue import SendQueue
+    from gateway.tools.load.server_events import ServerEvent
     from gateway.tools.load.tally import Tally
-    from gateway.tools.load.traffic import SendQueue
-
-
-#: The last number of an answer, until one has come.
-_LENGTH = 16
 
 
 class LoadConnection:
-    """What one socket sends and reads."""
+    """One socket's lanes. Implements `client.Receiver`.
+
+    Args:
+        number: The connection's number, from 0.
+        plan: The settings of the run.
+        tally: Where everything is counted.
+        queue: Decides which lane sends.
+        random: The connection's own randomness.
+    """
 
     client: LoadClient  # set once, before the first create
 
     def __init__(
-        self, number: int, plan: LoadPlan, tally: Tally, turns: SendQueue, random: Random
+        self, number: int, plan: LoadPlan, tally: Tally, queue: SendQueue, random: Random
     ) -> None:
         self.number = number
-        self.tally = tally
-        self.turns = turns
-        self.marker = f"{random.getrandbits(32):08x}"
-        self.timed = number >= plan.slow_readers  # the first connections are the slow ones
         self.leaving = False
-        self.steers = plan.steer_share > 0
-        self.length = _LENGTH
-        self._plan = plan
-        self._random = random
-        self._steered = 0
+        self._tally = tally
+        self._queue = queue
+        self._timeout = plan.timeout
         owners, steers = ResponseOwners(), SentSteers()
-        names = [f"lane-{index}" for index in range(plan.lanes)]
-        self.lanes = {name: LoadLane(self, name, owners, steers) for name in names}
-
-    def choose(self, lane: LoadLane, own: ChainHead | None) -> ChainHead | None:
-        """The parent of a lane's next create."""
-        lanes = self.lanes.values()
-        others = [other.head for other in lanes if other is not lane and other.head]
-        return parent_for(self._random, self._plan.fork_share, own, others)
-
-    def steer_point(self, turn: int) -> int | None:
-        """Where to steer a response that begins, if it is to be steered."""
-        if not self.steers:
-            return None
-        return steer_point(self._random, self._plan.steer_share, turn, self.length)
-
-    def next_steer(self) -> tuple[str, Any]:
-        """The marker and the input of a new steer."""
-        self._steered += 1
-        marker = steer_marker(self.marker, self._steered)
-        return marker, steer_input(marker, as_list=self._steered % 2 == 0)
-
-    def steer_frame(self, target: str | None, value: Any) -> bytes:
-        """The `response.steer` for a response."""
-        steer = {"type": "response.steer", "previous_response_id": target, "input": value}
-        return msgspec.json.encode(steer)
-
-    def frame(self, lane: LoadLane, ask: SentCreate) -> bytes:
-        """The `response.create` of an ask."""
-        create = {
-            "type": "response.create",
-            "stream_id": lane.name,
-            "input": self._plan.prompt(ask.marker, lane.name, ask.turn),
-            "store": False,
-            "metadata": {MARKER: ask.marker},
-        }
-        if self._plan.model:
-            create["model"] = self._plan.model
-        if ask.parent:
-            create["previous_response_id"] = ask.parent
-        return msgspec.json.encode(create)
+        outgoing = ClientEvents(number, plan, random)
+        self.lanes: dict[str, LoadLane] = {}
+        for name in (f"lane-{index}" for index in range(plan.lanes)):
+            self.lanes[name] = LoadLane(
+                name,
+                outgoing,
+                self._send,
+                tally=tally,
+                queue=queue,
+                lanes=self.lanes,
+                owners=owners,
+                steers=steers,
+            )
 
     def receive(self, payload: bytes, now: int) -> None:
-        """One message from the gateway."""
-        tally = self.tally
+        """Count and check one message from the gateway (see `client.Receiver`)."""
+        tally = self._tally
         tally.events += 1
         tally.size += len(payload)
         try:
@@ -110,32 +80,45 @@ class LoadConnection:
             self._blame(lane, payload)
 
     def lost(self, reason: str) -> None:
-        """The socket is gone: whatever was unanswered stays so."""
-        self.tally.open -= 1
+        """Give up on every lane: the socket is gone (see `client.Receiver`)."""
+        self._tally.open -= 1
         if self.leaving:
             return
-        self.tally.errors[reason] += 1
+        self._tally.errors[reason] += 1
         for lane in self.lanes.values():
             lane.check.steers.release()
-            self.give_up(lane, reason)
+            self._give_up(lane, reason)
 
-    def give_up(self, lane: LoadLane, reason: str) -> None:
-        """Wait no longer for a lane."""
+    def give_up_silent(self, now: int) -> None:
+        """Give up on every lane that has waited for an event longer than the plan's timeout.
+
+        `now` is in nanoseconds of the monotonic clock.
+        """
+        for lane in self.lanes.values():
+            if lane in self._queue.active:
+                unanswered = lane.check.unanswered()
+                if unanswered and now - unanswered[0].last > self._timeout * 1e9:
+                    self._give_up(lane, f"no event for {self._timeout:g} s")
+
+    def _give_up(self, lane: LoadLane, reason: str) -> None:
         lane.over = True
         lane.check.drop(reason)
         self._blame(lane, b"")
-        self.turns.free(lane)
+        self._queue.free(lane)
+
+    def _send(self, payload: bytes) -> None:
+        self.client.send(payload)
 
     def _no_lane(self, event: ServerEvent, payload: bytes) -> None:
         if event.type == "error" and event.stream_id is None:
-            self.tally.errors[error_code(event)] += 1  # about the connection as a whole
+            self._tally.errors[error_code(event)] += 1  # about the connection as a whole
             return
         fault = BrokenRule(
             Rule.LANE, f"{event.type} with stream_id {event.stream_id!r}, not one of ours"
         )
-        self.tally.blame(fault, self.number, event.stream_id, payload)
+        self._tally.blame(fault, self.number, event.stream_id, payload)
 
     def _blame(self, lane: LoadLane, payload: bytes) -> None:
         for fault in lane.check.faults:
-            self.tally.blame(fault, self.number, lane.name, payload)
+            self._tally.blame(fault, self.number, lane.name, payload)
         lane.check.faults.clear()

@@ -1,7 +1,7 @@
-"""One lane checked: which create an event answers, and whether it may come now. Pure.
+"""The check of one lane: which create an event answers, and whether it may come now. Pure.
 
-Feed events, read `faults`. The `Step` of an event is what it meant for the lane, so the same
-reading serves the measuring.
+Feed events, read `faults`. `feed` returns what an event meant for the lane, so that measuring needs
+no second reading.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from gateway.tools.load.response_checks import CREATED, BrokenRule, ResponseChec
 from gateway.tools.load.steer_checks import STEER_EVENTS, LaneSteers, SentSteer, SentSteers
 
 if TYPE_CHECKING:
-    from gateway.tools.load.events import ResponseField, ServerEvent
+    from gateway.tools.load.server_events import ResponseField, ServerEvent
 
 _REMEMBERED = 4096
-#: Events that are no response's own.
-_ASIDE = frozenset({"error", *STEER_EVENTS})
+#: Events outside of a response's stream.
+_OUTSIDE = frozenset({"error", *STEER_EVENTS})
 
 
 class EventMeaning(Enum):
@@ -29,17 +29,17 @@ class EventMeaning(Enum):
     ENDED = auto()  # its terminal
     REFUSED = auto()  # an error event in its place
     STEERED = auto()  # a steer event
-    STRAY = auto()  # belongs to nothing we asked for
+    STRAY = auto()  # answers nothing that was sent
 
 
 class ResponseOwners:
-    """Which lane had a response id first; remembers a connection's latest few thousand."""
+    """The lane that had each response id first, for a connection's latest few thousand."""
 
     def __init__(self) -> None:
         self._lanes: dict[str, str] = {}
 
     def claim(self, response_id: str, lane: str) -> str | None:
-        """Note a new response; the lane that has had this id already, if one has."""
+        """Register a new response; return the lane that already has its id, if one has."""
         before = self._lanes.get(response_id)
         if before is None:
             self._lanes[response_id] = lane
@@ -51,8 +51,13 @@ class ResponseOwners:
 class LaneCheck:
     """A lane's creates in the order they were sent, its steers, and the response running now.
 
-    At most one create may wait behind a running response, and only once that has started: then an
-    error event is never ambiguous.
+    At most one create may wait behind a running response, and only once that has started, so that
+    an error event is never ambiguous.
+
+    Args:
+        name: The lane's `stream_id`.
+        owners: The lanes of the connection's response ids.
+        steers: The connection's steers.
     """
 
     def __init__(self, name: str, owners: ResponseOwners, steers: SentSteers) -> None:
@@ -66,35 +71,36 @@ class LaneCheck:
         self.steer: SentSteer | None = None  # that of the latest steer event, if it was right
         self._owners = owners
 
-    def ask(self, ask: SentCreate) -> None:
-        """A create was sent."""
-        self.waiting.append(ask)
+    def add(self, create: SentCreate) -> None:
+        """Expect an answer to a create that is being sent."""
+        self.waiting.append(create)
 
     def feed(self, event: ServerEvent) -> EventMeaning:
-        """Check one event of this lane."""
+        """Check one event of this lane; return what it meant."""
         running, kind = self.running, event.type
-        if kind in _ASIDE:
-            return self._aside(event)
+        if kind in _OUTSIDE:
+            return self._outside(event)
         if running is None or kind == CREATED:
             return self._first(event)
         running.feed(event)
-        return self._settle(running, EventMeaning.WITHIN)
+        return self._ended_or(running, EventMeaning.WITHIN)
 
     def unanswered(self) -> list[SentCreate]:
-        """What is still owed an answer, the running one first, a steer before what waits."""
-        running = [self.running.ask] if self.running else []
-        return [*running, *(steer.follow for steer in self.steers.awaited), *self.waiting]
+        """Return the creates without a full answer: running, then owed to steers, then waiting."""
+        running = [self.running.create] if self.running else []
+        return [*running, *(steer.successor for steer in self.steers.awaited), *self.waiting]
 
     def drop(self, message: str) -> None:
-        """Give up on everything unanswered: one fault each."""
+        """Give up on everything unanswered, with one fault each."""
         self.steers.drop(message)
-        for ask in self.unanswered():
-            what = f"create {ask.marker}" if ask.steer is None else f"successor of {ask.parent}"
+        for create in self.unanswered():
+            successor = create.steer is not None
+            what = f"successor of {create.parent}" if successor else f"create {create.marker}"
             self._fault(Rule.UNANSWERED, f"{what}: {message}")
         self.running = None
         self.waiting.clear()
 
-    def _aside(self, event: ServerEvent) -> EventMeaning:
+    def _outside(self, event: ServerEvent) -> EventMeaning:
         if event.type == "error":
             return self._error()
         self.steer = self.steers.feed(event)
@@ -109,54 +115,55 @@ class LaneCheck:
         return EventMeaning.STRAY
 
     def _first(self, event: ServerEvent) -> EventMeaning:
-        """An event that is, or should be, the first of the next response."""
+        """Take an event that is, or should be, the first of the next response."""
         if self.ended is not None and event.type != CREATED and self.ended.names(event):
             self._fault(Rule.LATE, f"{event.type} after the terminal event of {self.ended.id}")
             return EventMeaning.STRAY
-        ask = self._answered(event)
-        if ask is None:
+        create = self._answered(event)
+        if create is None:
             return self._unasked(event)
         if self.running is not None:
             message = f"{self.running.id} got no terminal event before the next response.created"
             self._fault(Rule.UNANSWERED, message)
-        self.running = ResponseCheck(ask, self.faults)
+        self.running = ResponseCheck(create, self.faults)
         if event.response is not None and event.type == CREATED:
-            self._belongs(event.response, ask)
+            self._check_owner(event.response, create)
         self.running.feed(event)
-        return self._settle(self.running, EventMeaning.STARTED)
+        return self._ended_or(self.running, EventMeaning.STARTED)
 
     def _answered(self, event: ServerEvent) -> SentCreate | None:
-        """What the next response answers: a steer, or else the first create that waits."""
+        """Return what the next response answers: a steer, or else the first create that waits."""
         created = event.response if event.type == CREATED else None
         first = self.waiting[0] if self.waiting else None
-        ask = self.steers.successor(created, first) if created else None
-        if ask is None and first is not None:
-            ask = self.waiting.popleft()
-            self.steers.continued(ask)
-        return ask
+        create = self.steers.successor(created, first) if created else None
+        if create is None and first is not None:
+            create = self.waiting.popleft()
+            self.steers.continued(create)
+        return create
 
-    def _settle(self, running: ResponseCheck, step: EventMeaning) -> EventMeaning:
+    def _ended_or(self, running: ResponseCheck, meaning: EventMeaning) -> EventMeaning:
+        """Return ENDED after a terminal event, else `meaning`."""
         if running.status is None:
-            return step
+            return meaning
         self.steers.ended(running)
         self.running, self.ended = None, running
         return EventMeaning.ENDED
 
     def _unasked(self, event: ServerEvent) -> EventMeaning:
         if self.running is not None:
-            self.running.feed(event)  # a second created: its own check says so
+            self.running.feed(event)  # a second created: its own check reports it
             return EventMeaning.WITHIN
         self._fault(Rule.LATE, f"{event.type} on a lane that waits for nothing")
         return EventMeaning.STRAY
 
-    def _belongs(self, response: ResponseField, ask: SentCreate) -> None:
+    def _check_owner(self, response: ResponseField, create: SentCreate) -> None:
         before = self._owners.claim(response.id, self.name)
         if before is not None:
             self._fault(Rule.LANE, f"{response.id} was already used on lane {before}")
         echoed = response.marker
-        if echoed not in (None, ask.marker):
+        if echoed not in (None, create.marker):
             rule = Rule.FIFO if echoed in [other.marker for other in self.waiting] else Rule.LANE
-            self._fault(rule, f"{response.id} answers create {echoed}, {ask.marker} was next")
+            self._fault(rule, f"{response.id} answers create {echoed}, {create.marker} was next")
 
     def _fault(self, rule: Rule, message: str) -> None:
         self.faults.append(BrokenRule(rule, message))

@@ -1,4 +1,4 @@
-"""What a run of the load generator is to do. Pure."""
+"""The settings of a load run, and its choices that depend on them alone. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
-#: A chain starts afresh after so many responses: a long run must not measure ever longer inputs.
+#: The longest chain, in responses: a long run must not measure ever longer inputs.
 MAX_TURNS = 8
 
 #: Events around the deltas of a text: before them, and from the last one on.
@@ -20,7 +20,7 @@ _SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 
 
 class ChainHead(NamedTuple):
-    """A finished response that can be continued, its place in its chain, and the steers there."""
+    """A finished response that can be continued, its place in its chain, and the chain's steers."""
 
     id: str
     turn: int
@@ -47,7 +47,13 @@ class LoadPlan:
     text: str = "Say a few words. This is turn {turn} of {lane}, create {marker}."
 
     def prompt(self, marker: str, lane: str, turn: int) -> str:
-        """The input of one create; holds its marker in any case."""
+        """Return the input of one create, which always holds its marker.
+
+        Args:
+            marker: The create's marker.
+            lane: The lane's name.
+            turn: The create's place in its chain, from 1.
+        """
         text = self.text if "{marker}" in self.text else f"{self.text} [{{marker}}]"
         fields = {"{marker}": marker, "{lane}": lane, "{turn}": str(turn)}
         for field, value in fields.items():
@@ -56,15 +62,19 @@ class LoadPlan:
 
 
 def steer_input(marker: str, *, as_list: bool) -> str | list[dict[str, str]]:
-    """What a steer says, in one of the two ways that it may be said."""
+    """Return a steer's input as a string, or as a list of messages."""
     text = f"Now say it in other words. This is steer {marker}."
     return [{"role": "user", "content": text}] if as_list else text
 
 
 def steer_point(random: Random, share: float, turn: int, length: int) -> int | None:
-    """The number from which on the next text delta is answered with a steer, if one is.
+    """Return the sequence_number from which on the next text delta triggers a steer, or None.
 
-    `length` is the last number of an answer like this one.
+    Args:
+        random: The connection's randomness.
+        share: The share of responses to steer, 0 to 1.
+        turn: The response's place in its chain, from 1.
+        length: The last sequence_number of a complete answer.
     """
     if turn >= MAX_TURNS or random.random() >= share:
         return None
@@ -74,14 +84,21 @@ def steer_point(random: Random, share: float, turn: int, length: int) -> int | N
 def parent_for(
     random: Random, fork_share: float, own: ChainHead | None, others: Sequence[ChainHead]
 ) -> ChainHead | None:
-    """What the next create continues: another lane's response, its own lane's, or nothing."""
+    """Return what the next create continues: another lane's response, its own lane's, or None.
+
+    Args:
+        random: The connection's randomness.
+        fork_share: The share of creates that fork, 0 to 1.
+        own: The latest response of the create's lane.
+        others: The latest responses of the other lanes.
+    """
     if others and random.random() < fork_share:
         own = random.choice(others)
     return own if own is not None and own.turn < MAX_TURNS else None
 
 
 def socket_url(url: str) -> str:
-    """The WebSocket's address for `url`; raises ValueError with a clear line."""
+    """Return the WebSocket's address for `url`; raise ValueError for a URL of another kind."""
     parts = urlsplit(url)
     scheme = _SCHEMES.get(parts.scheme)
     if scheme is None or not parts.hostname:
@@ -93,5 +110,5 @@ def socket_url(url: str) -> str:
 
 
 def slow_count(value: float, connections: int) -> int:
-    """`--slow-readers` as a number of connections: below 1 it is a share of them."""
+    """Return `--slow-readers` as a number of connections: below 1 it is a share of them."""
     return min(connections, round(value * connections) if value < 1 else int(value))

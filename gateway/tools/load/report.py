@@ -1,4 +1,4 @@
-"""What a run has measured: as one JSON object, as tables, and as a few live lines meanwhile."""
+"""The results of a load run as one JSON object, as tables, and as a few live lines."""
 
 from __future__ import annotations
 
@@ -24,12 +24,18 @@ _TIMINGS = {
     "steer_to_accepted_ms": "steer to accepted",
     "steer_to_successor_ms": "steer to successor created",
 }
-#: What can become of a steer; `cut`: its response stopped for it.
+#: What a steer can become; `cut`: its response stopped for it.
 _STEERS = ("sent", "accepted", "pending", "committed", "cut")
 
 
 def summary(plan: LoadPlan, tally: Tally, *, interrupted: bool = False) -> dict[str, Any]:
-    """All numbers of a run; what `--json` prints."""
+    """Return all numbers of a run, as `--json` prints them.
+
+    Args:
+        plan: The settings of the run.
+        tally: What the run counted.
+        interrupted: Whether Ctrl-C ended it early.
+    """
     seconds = tally.seconds or 1e-9
     return {
         "url": plan.url,
@@ -48,7 +54,7 @@ def summary(plan: LoadPlan, tally: Tally, *, interrupted: bool = False) -> dict[
         },
         "steers": {
             **{name: tally.steers[name] for name in _STEERS},
-            "shown": tally.echoes.shown,
+            "shown": tally.markers.shown,
             "unsettled": tally.unsettled,
             "failed": dict(tally.steer_failures.most_common()),
         },
@@ -94,8 +100,8 @@ def render(console: Console, numbers: dict[str, Any]) -> None:
     if not violations["count"]:
         if count := sum(numbers["errors"].values()):
             errors = "1 error was" if count == 1 else f"{count:,} errors were"
-            told = "that is no violation, but not all was answered"
-            console.print(Text(f"{errors} counted: {told}", style="yellow"))
+            text = f"{errors} counted: that is no violation, but not all was answered"
+            console.print(Text(text, style="yellow"))
         console.print("no violations")
         return
     console.print(_by_name("violations by rule", violations["rules"]))
@@ -107,9 +113,14 @@ def render(console: Console, numbers: dict[str, Any]) -> None:
 
 
 def progress(plan: LoadPlan, tally: Tally, events_per_second: float) -> Text:
-    """What is shown while the load runs.
+    """Return the lines to show while the load runs.
 
-    Plain lines: laying out a table takes 5 ms, which the percentiles would show.
+    They are plain, as laying out a table takes 5 ms, which the percentiles would show.
+
+    Args:
+        plan: The settings of the run.
+        tally: What the run has counted so far.
+        events_per_second: The current rate.
     """
     lines = {
         "time": f"{tally.seconds:.1f} s",

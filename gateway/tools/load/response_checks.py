@@ -1,4 +1,4 @@
-"""One response checked from its first event to its terminal one, and the words for it. Pure."""
+"""The check of one response from its first event to its terminal one, and its rules. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gateway.tools.load.text_checks import DELTAS, DONES, ResponseTexts
 from steering.required import is_owned
 
 if TYPE_CHECKING:
-    from gateway.tools.load.events import ResponseField, ServerEvent
+    from gateway.tools.load.server_events import ResponseField, ServerEvent
 
 CREATED = "response.created"
 _IN_PROGRESS = "response.in_progress"
@@ -36,7 +36,7 @@ class Rule(StrEnum):
     LATE = "late"  # nothing after a terminal
     UNANSWERED = "unanswered"  # every create ends in a terminal or an error
     STEER = "steer"  # an accepted steer is committed or failed, once, and shows nowhere else
-    SHAPE = "shape"  # a frame that is no event
+    SHAPE = "shape"  # every frame is an event
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,11 @@ class BrokenRule:
 
 @dataclass(slots=True)
 class SentCreate:
-    """One `response.create` on its way: what was asked, and when (nanoseconds).
+    """One `response.create` on its way: what it asks for, and when it was sent (nanoseconds).
 
-    Or what a steer's successor is to answer: then `steer` is its marker, and `marker` that of the
-    create it all began with. `steers` are the markers that the answer may know of.
+    It also stands for what a steer's successor answers: then `steer` is the steer's marker, and
+    `marker` that of the create that began the chain. `steers` are the markers that the answer may
+    repeat.
     """
 
     marker: str
@@ -60,22 +61,22 @@ class SentCreate:
     turn: int = 1
     sent: int = 0
     last: int = 0  # the latest event
-    listens: bool = True  # the next delta matters: the first one, or one to steer at
-    spoke: bool = False  # a delta came
-    steer_at: int | None = None  # the number from which on a text delta is answered with a steer
+    watched: bool = True  # the next delta matters: the first one, or one to steer at
+    has_delta: bool = False
+    steer_at: int | None = None  # sequence_number from which on a text delta triggers a steer
     steers: frozenset[str] = frozenset()
     steer: str | None = None
 
 
 class ResponseCheck:
-    """Feed it every event of one response; what was wrong lands in `faults`."""
+    """Checks every event of one response and adds what is wrong to `faults`."""
 
-    def __init__(self, ask: SentCreate, faults: list[BrokenRule]) -> None:
-        self.ask = ask
+    def __init__(self, create: SentCreate, faults: list[BrokenRule]) -> None:
+        self.create = create
         self.id: str | None = None
         self.status: str | None = None  # set by the terminal event, like the next three
         self.reason: str | None = None
-        self.owes = False  # the client has to answer a call
+        self.needs_output = False  # of a tool, from the client
         self.output: list[Any] = []
         self._faults = faults
         self._number = 0
@@ -102,17 +103,17 @@ class ResponseCheck:
             self._lifecycle(event)
 
     def count(self, event: ServerEvent) -> None:
-        """Check the number of a steer event, which may come after the terminal event too."""
+        """Check the number of a steer event, which may come after the terminal event."""
         if event.sequence_number != self._number:
             self._misnumbered(event)
         self._number = event.sequence_number + 1
 
     def forget(self) -> None:
-        """Keep no texts any longer: there is nothing more to check but numbers."""
+        """Drop the texts: only numbers are checked from now on."""
         self.output, self._texts = [], ResponseTexts()
 
     def names(self, event: ServerEvent) -> bool:
-        """Whether the event speaks of this response or of one of its items."""
+        """Return whether the event names this response or one of its items."""
         if event.response is not None:
             return event.response.id == self.id
         return event.item_id is not None and event.item_id in self._items
@@ -126,7 +127,7 @@ class ResponseCheck:
             self._fault(Rule.ORDER, f"{kind} where {expected} belongs")
 
     def _placed(self, event: ServerEvent) -> None:
-        """An event inside an item: the item exists and is the one it names."""
+        """Check that the item of an event exists and is the one that it names."""
         index, item, items = event.output_index, event.item_id, self._items
         if not 0 <= index < len(items):
             self._fault(Rule.INDEX, f"output_index {index} is of no item")
@@ -168,8 +169,8 @@ class ResponseCheck:
             self.id = response.id
         elif response.id != self.id:
             self._fault(Rule.LANE, f"{kind} of {response.id} inside {self.id}")
-        if response.previous_response_id != self.ask.parent:
-            got, asked = response.previous_response_id, self.ask.parent
+        if response.previous_response_id != self.create.parent:
+            got, asked = response.previous_response_id, self.create.parent
             self._fault(Rule.PARENT, f"previous_response_id {got}, asked for {asked}")
         status = _TERMINALS.get(kind)
         if status:
@@ -177,7 +178,7 @@ class ResponseCheck:
 
     def _finish(self, status: str, response: ResponseField) -> None:
         self.status, self.reason, self.output = status, response.reason, response.output
-        self.owes = any(isinstance(item, dict) and is_owned(item) for item in self.output)
+        self.needs_output = any(isinstance(item, dict) and is_owned(item) for item in self.output)
         partial = status == "failed"
         if response.status != status:
             self._fault(Rule.ORDER, f"status {response.status} in response.{status}")
@@ -187,7 +188,7 @@ class ResponseCheck:
             return
         if self._open and not partial:
             self._fault(Rule.ORDER, f"output {sorted(self._open)} got no response.output_item.done")
-        for problem in self._texts.settle(response.output, partial=partial):
+        for problem in self._texts.finish(response.output, partial=partial):
             self._fault(Rule.TEXT, problem)
 
     def _fault(self, rule: Rule, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Everything a run counts, and percentiles of it in bounded memory."""
+"""What a load run counts, and percentiles of timings in bounded memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _KEPT = 5
 _SHOWN_BYTES = 500
-_BITS = 7  # 128 buckets a doubling: a percentile is less than 1 % off
+_BITS = 7  # 128 buckets per doubling: a percentile is less than 1 % off
 
 
 class Histogram:
@@ -37,7 +37,7 @@ class Histogram:
             self._buckets[value] += 1
 
     def percentile(self, share: float) -> int | None:
-        """The value that `share` (0 to 1) of all values do not exceed, None when there are none."""
+        """Return the value that `share` (0 to 1) of all values do not exceed; None if empty."""
         if not self.count:
             return None
         wanted = max(1, -int(-share * self.count // 1))
@@ -50,7 +50,7 @@ class Histogram:
 
 
 def _middle(index: int) -> int:
-    """The middle of a bucket's values."""
+    """Return the middle of a bucket's values."""
     if index < 2 << _BITS:
         return index
     shift = (index >> _BITS) - 1
@@ -60,7 +60,7 @@ def _middle(index: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A broken promise, where it happened and the event that showed it."""
+    """A broken rule, where it was broken and the event that showed it."""
 
     fault: BrokenRule
     connection: int
@@ -76,7 +76,7 @@ class Tally:
     size: int = 0  # bytes of JSON
     started: int = 0
     forks: int = 0
-    successors: int = 0  # responses that a steer brought about
+    successors: int = 0  # responses that a steer caused
     open: int = 0
     began: int = 0
     ended: int = 0
@@ -86,7 +86,7 @@ class Tally:
     errors: Counter[str] = field(default_factory=Counter)
     steers: Counter[str] = field(default_factory=Counter)
     steer_failures: Counter[str] = field(default_factory=Counter)
-    echoes: Markers = field(default_factory=Markers)
+    markers: Markers = field(default_factory=Markers)
     rules: Counter[str] = field(default_factory=Counter)
     violations: list[Violation] = field(default_factory=list)
     first_event: Histogram = field(default_factory=Histogram)
@@ -97,20 +97,27 @@ class Tally:
     steer_to_successor: Histogram = field(default_factory=Histogram)
 
     def start(self) -> None:
-        """The load begins now."""
+        """Start the clocks."""
         self.began, self.cpu_began = monotonic_ns(), process_time()
 
     def stop(self) -> None:
-        """The load is over: the rates are taken up to here."""
+        """Stop the clocks; rates are measured up to here."""
         if not self.ended:
             self.ended, self.cpu_ended = monotonic_ns(), process_time()
-            for fault, place in self.echoes.verdict():
+            for fault, place in self.markers.finish():
                 self.blame(fault, *place)
 
     def blame(
         self, fault: BrokenRule, connection: int, lane: str | None, event: bytes = b""
     ) -> None:
-        """Count a violation; the first few are kept with their event."""
+        """Count a violation, and keep the first few with their event.
+
+        Args:
+            fault: The rule that was broken.
+            connection: The connection's number.
+            lane: The lane's name, None for an event of no known lane.
+            event: The JSON of the event.
+        """
         self.rules[fault.rule] += 1
         if len(self.violations) < _KEPT:
             text = event[:_SHOWN_BYTES].decode(errors="replace")
@@ -129,7 +136,7 @@ class Tally:
 
     @property
     def unfinished(self) -> int:
-        """Those that did not, yet."""
+        """Creates and successors without their end."""
         return self.started + self.successors - self.finished
 
     @property
@@ -140,10 +147,10 @@ class Tally:
 
     @property
     def seconds(self) -> float:
-        """How long the load has lasted."""
+        """How long the load has lasted, in seconds."""
         return ((self.ended or monotonic_ns()) - self.began) / 1e9 if self.began else 0.0
 
     @property
     def cpu(self) -> float:
-        """CPU seconds this process has spent on it."""
+        """CPU seconds that this process has spent on the load."""
         return (self.cpu_ended or process_time()) - self.cpu_began if self.began else 0.0

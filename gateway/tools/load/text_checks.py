@@ -1,4 +1,4 @@
-"""Whole text: what the deltas of a response add up to, its done events say and its output holds."""
+"""The check that deltas, done events and final output of a response hold the same text. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gateway.tools.load.events import ServerEvent
+    from gateway.tools.load.server_events import ServerEvent
 
 #: Event types without `.delta`/`.done`, and where done events, parts and calls hold the whole text.
 _FIELDS = {
@@ -36,17 +36,17 @@ _CALLS = {
     "code_interpreter_call": "response.code_interpreter_call_code",
 }
 
-#: Where a text belongs: its event type, output_index, and content or summary index (-1: a call's
-#: own text). A plain tuple, as one is made for every delta.
-Place = tuple[str, int, int]
+#: Where a text belongs: its event type, output_index, and content or summary index (-1: the text
+#: of a call). A plain tuple, as one is made for every delta.
+TextPlace = tuple[str, int, int]
 
 
 class ResponseTexts:
     """The texts of one response while it streams."""
 
     def __init__(self) -> None:
-        self._open: dict[Place, list[str]] = {}
-        self._done: dict[Place, str] = {}
+        self._open: dict[TextPlace, list[str]] = {}
+        self._done: dict[TextPlace, str] = {}
 
     def add(self, kind: str, event: ServerEvent) -> None:
         """Take one delta."""
@@ -57,16 +57,16 @@ class ResponseTexts:
         parts.append(event.delta if isinstance(event.delta, str) else "")
 
     def close(self, kind: str, event: ServerEvent) -> str | None:
-        """Compare a done event with its deltas; says what is wrong."""
+        """Compare a done event with its deltas; return what is wrong, if anything."""
         place = _place(kind, event)
         streamed = "".join(self._open.pop(place, []))
         self._done[place] = streamed
         return _differ(place, streamed, getattr(event, _FIELDS[kind]), "the done event has")
 
-    def settle(self, output: list[Any], *, partial: bool) -> Iterator[str]:
-        """Compare the terminal event's output with everything streamed; says what is wrong.
+    def finish(self, output: list[Any], *, partial: bool) -> Iterator[str]:
+        """Compare the terminal event's output with everything streamed; yield what is wrong.
 
-        `partial` is for a failed response: its output may lack what was cut off.
+        A failed response is `partial`: its output may lack what was cut off.
         """
         whole = dict(_texts(output))
         for place, parts in self._open.items():
@@ -82,27 +82,27 @@ class ResponseTexts:
                 yield problem
 
 
-def spoken(output: list[Any]) -> str:
-    """The text of a final output's messages."""
+def message_text(output: list[Any]) -> str:
+    """Return the text of a final output's messages."""
     texts = _texts(output)
     return " ".join(str(text) for (kind, _, _), text in texts if kind == "response.output_text")
 
 
-def _place(kind: str, event: ServerEvent) -> Place:
+def _place(kind: str, event: ServerEvent) -> TextPlace:
     part = event.content_index if event.content_index >= 0 else event.summary_index
     return kind, event.output_index, part
 
 
-def _named(place: Place) -> str:
+def _named(place: TextPlace) -> str:
     kind, output, part = place
     where = f", part {part}" if part >= 0 else ""
     return f"{kind.removeprefix('response.')} of output {output}{where}"
 
 
-def _differ(place: Place, streamed: str, whole: Any, teller: str) -> str | None:
+def _differ(place: TextPlace, streamed: str, whole: Any, source: str) -> str | None:
     if streamed == whole:
         return None
-    return f"{_named(place)}: the deltas join to {_short(streamed)}, {teller} {_short(whole)}"
+    return f"{_named(place)}: the deltas join to {_short(streamed)}, {source} {_short(whole)}"
 
 
 def _short(text: Any) -> str:
@@ -112,7 +112,7 @@ def _short(text: Any) -> str:
     )
 
 
-def _texts(output: list[Any]) -> Iterator[tuple[Place, Any]]:
+def _texts(output: list[Any]) -> Iterator[tuple[TextPlace, Any]]:
     for index, item in enumerate(output):
         if not isinstance(item, dict):
             continue
@@ -122,7 +122,7 @@ def _texts(output: list[Any]) -> Iterator[tuple[Place, Any]]:
         yield from _part_texts(index, item, "summary")
 
 
-def _part_texts(index: int, item: dict[str, Any], name: str) -> Iterator[tuple[Place, Any]]:
+def _part_texts(index: int, item: dict[str, Any], name: str) -> Iterator[tuple[TextPlace, Any]]:
     for number, part in enumerate(item.get(name) or ()):
         kind = _PARTS.get((name, part.get("type", ""))) if isinstance(part, dict) else None
         if kind:

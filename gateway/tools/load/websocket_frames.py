@@ -1,4 +1,4 @@
-"""WebSocket frames as a client sees them: small ones written, many read. Pure.
+"""WebSocket frames as a client writes and reads them. Pure.
 
 The server's frames are unmasked and uncompressed (no extension is offered), so reading one is two
 or three look-ups and a slice. A full protocol implementation costs more per frame than all of our
@@ -16,18 +16,18 @@ _FIN = 0x80
 _CONTINUATION = 0
 
 
-def masked(opcode: int, payload: bytes) -> bytes:
-    """One whole frame from the client."""
+def masked_frame(opcode: int, payload: bytes) -> bytes:
+    """Return one whole frame from the client."""
     return Frame(Opcode(opcode), payload).serialize(mask=True)
 
 
-def goodbye() -> bytes:
-    """A close frame from the client."""
-    return masked(CLOSE, Close(1000, "").serialize())
+def close_frame() -> bytes:
+    """Return a close frame from the client."""
+    return masked_frame(CLOSE, Close(1000, "").serialize())
 
 
 def close_reason(payload: bytes) -> str:
-    """A close frame's code and reason in words: "1012 (restart)"."""
+    """Return a close frame's code and reason as text: "1012 (restart)"."""
     if len(payload) < 2:
         return "1005"
     code = int.from_bytes(payload[:2], "big")
@@ -36,11 +36,11 @@ def close_reason(payload: bytes) -> str:
 
 
 class FrameReader:
-    """Bytes at any chunking in, whole messages out."""
+    """Joins bytes at any chunking into whole messages."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
-        self._need = 0  # bytes `_rest` must hold before another look pays
+        self._need = 0  # bytes that `_rest` must hold before it can hold a whole frame
         self._parts: list[bytes] = []
         self._opcode = TEXT
 
@@ -82,7 +82,7 @@ class FrameReader:
 
 
 def _extent(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Where the payload of the frame at `at` starts and stops; stop > end: it is not all there."""
+    """Return where the payload of the frame at `at` starts and stops; incomplete if stop > end."""
     size = data[at + 1] & 0x7F
     if size < 126:
         return at + 2, at + 2 + size

@@ -1,4 +1,4 @@
-"""What is read of a server event: a few fields, the rest is skipped unread."""
+"""The fields that the checks read of a server event; msgspec skips all others."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class ResponseField(msgspec.Struct, gc=False):
 
     @property
     def marker(self) -> str | None:
-        """The marker of the create, if it is echoed."""
+        """The marker of the create, if the gateway echoes it."""
         return self.metadata.get(MARKER) if isinstance(self.metadata, dict) else None
 
     @property
     def reason(self) -> str | None:
-        """Why it is incomplete."""
+        """Why the response is incomplete."""
         details = self.incomplete_details
         return details.get("reason") if isinstance(details, dict) else None
 
@@ -42,10 +42,10 @@ class SteerField(msgspec.Struct, gc=False):
 
 
 class ServerEvent(msgspec.Struct, gc=False):
-    """One server event. -1 and None stand for an absent field; no field may be either on the wire
-    where a check looks at it.
+    """One server event. -1 and None stand for an absent field.
 
-    Text of a part or call comes under one of several names, by the type of the event (texts.py).
+    No field that a check reads may be either on the wire. The text of a part or call has one of
+    several names, by the type of the event (text_checks.py).
     """
 
     type: str
@@ -67,12 +67,12 @@ class ServerEvent(msgspec.Struct, gc=False):
     steer: SteerField | None = None
 
 
-#: Reads one frame; raises msgspec.MsgspecError (a ValueError) for what is no event.
+#: Reads one frame; raises msgspec.MsgspecError (a ValueError) for anything but an event.
 read_event = msgspec.json.Decoder(ServerEvent).decode
 
 
 def error_code(event: ServerEvent) -> str:
-    """The code an `error` or `response.failed` event is counted under."""
+    """Return the code under which an `error` or `response.failed` event is counted."""
     error = event.error if event.response is None else event.response.error
     if isinstance(error, dict):
         return str(error.get("code") or error.get("type") or "unknown")
