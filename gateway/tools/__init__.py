@@ -1,1 +1,1 @@
-"""Commands beside the gateway: check a backend, load a gateway, rehearse without a model."""
+"""Commands around the gateway: check a backend, load a gateway, rehearse without a model."""

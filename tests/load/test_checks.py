@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from gateway.tools.load.server_events import error_code, read_event
 from gateway.tools.load.lane_checks import EventMeaning, LaneCheck, ResponseOwners
 from gateway.tools.load.response_checks import Rule, SentCreate
+from gateway.tools.load.server_events import error_code, read_event
 from gateway.tools.load.steer_checks import SentSteers
 from tests.load.planted import FAULTS
 from tests.load.script import Events, answer, find

@@ -58,8 +58,8 @@ SETTINGS = st.fixed_dictionaries(
 
 def told(request: dict[str, Any]) -> list[dict[str, Any]]:
     checked = read(json.dumps(request).encode())
-    telling = ResponseEvents(checked, decide(checked), "0" * 32, lambda: 0.0)
-    return [event for _, event in telling.steps()]
+    events = ResponseEvents(checked, decide(checked), "0" * 32, lambda: 0.0)
+    return [event for _, event in events.timed()]
 
 
 @given(st.dictionaries(st.sampled_from(sorted(KEYS)), JUNK), st.lists(ITEM, max_size=4))

@@ -1,4 +1,4 @@
-"""The backend under check, asked as the gateway asks it, and what is heard of each answer."""
+"""The backend under test, asked as the gateway asks it, and a record of each of its answers."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ if TYPE_CHECKING:
     from gateway.upstream.transport.http.client import FetchedAnswer
     from lanes.ports import Event, Stream
 
-#: What an answer may cost where nothing less is asked for.
+#: The default limit of an answer, in tokens.
 TOKENS: Final = 512
-#: What may be said as input: text, or items.
-Said = str | list[dict[str, Any]]
+#: An input: text, or items.
+Input = str | list[dict[str, Any]]
 
 _ENDED: Final = frozenset({RunState.COMPLETED, RunState.INCOMPLETE, RunState.STEERED})
 
 
 @dataclass
 class CheckedAnswer:
-    """One answer on its way: the backend's events, and the strict ones that the run makes of them.
+    """One answer: the backend's events, and the strict ones that the run makes of them.
 
-    Times are seconds after the request. `items` is the input it was asked with, as JSON.
+    `words` are the times of the text deltas, in seconds after the request. `items` is the whole
+    input of the request, as JSON.
     """
 
     items: list[bytes]
@@ -54,13 +55,13 @@ class CheckedAnswer:
 
     def take(self, event: bytes) -> None:
         """Take one strict event, without its closing brace."""
-        made = decode(event + b"}")
-        self.events.append(made)
-        if made["type"] == "response.output_text.delta":
+        strict = decode(event + b"}")
+        self.events.append(strict)
+        if strict["type"] == "response.output_text.delta":
             self.words.append(time.monotonic() - self.since)
 
     def hang_up(self) -> None:
-        """Leave as a client does: nothing more is wanted."""
+        """Close the request, as a client does that leaves."""
         self.run.abandon()
         if self.stream is not None:
             self.stream.close()
@@ -75,31 +76,31 @@ class CheckedAnswer:
     @property
     def final(self) -> dict[str, Any]:
         """The response object of the terminal event; empty without one."""
-        found: dict[str, Any] = decode(self.run.final) if self.run.final else {}
-        return found
+        response: dict[str, Any] = decode(self.run.final) if self.run.final else {}
+        return response
 
     def output(self, kind: str) -> list[dict[str, Any]]:
-        """The finished items of one type."""
+        """Return the finished items of one type."""
         return [item for item in self.final.get("output", ()) if item["type"] == kind]
 
     @property
     def accepted(self) -> bool:
-        """Whether it came to an end that can be built upon."""
+        """Whether it ended in a way that can be continued."""
         return self.run.state in _ENDED
 
     @property
     def complete(self) -> bool:
-        """Whether all of it was heard: it was neither left nor cut."""
+        """Whether the backend sent all of it: this side neither left nor cut it."""
         return self.fault is None and self.run.state not in (RunState.ABANDONED, RunState.STEERED)
 
     @property
     def history(self) -> list[bytes]:
-        """The input of what continues it: what was asked, and what is replayed of the answer."""
+        """The input of a continuation: that of the request, and the replayed part of the answer."""
         return [*self.items, *(entry.data for entry in self.run.entries())]
 
     @property
     def complaint(self) -> str:
-        """Why it was not accepted, in the backend's words."""
+        """Why it is not accepted, in the backend's words."""
         if self.fault is not None:
             status = f"{self.fault.status}: " if self.fault.status else ""
             return f"{status}{self.fault.message}"
@@ -108,51 +109,65 @@ class CheckedAnswer:
 
 
 class BackendUnderTest:
-    """The backend under check. `timeout` is the seconds that each answer may take as a whole."""
+    """A backend that a check asks, and all of its answers so far.
+
+    Args:
+        settings: How to reach it.
+        model: The model to ask for, None for the backend's default.
+        timeout: The limit of each answer as a whole, in seconds.
+    """
 
     def __init__(self, settings: UpstreamSettings, model: str | None, timeout: float) -> None:
         self.dialect = find(settings.dialect)
         self.model = model
         self.timeout = timeout
-        self.heard: list[CheckedAnswer] = []
+        self.answers: list[CheckedAnswer] = []
         self._backend = Backend(settings)
-        self._client = client(settings, timeout)
+        self._client = plain_client(settings, timeout)
         key = settings.key
         self._headers = {} if key is None else self.dialect.auth(key.get_secret_value())
 
     async def ask(
         self,
-        said: Said,
+        value: Input,
         before: Sequence[bytes] = (),
         *,
         watch: Callable[[CheckedAnswer], None] | None = None,
         **options: Any,
     ) -> CheckedAnswer:
-        """Ask for one answer and follow it to its end; what goes wrong is in its `fault`.
+        """Ask for one answer and follow it to its end; an error lands in its `fault`.
 
-        `before` is the history, `watch` is called after each read.
+        Args:
+            value: The new input.
+            before: The history, as JSON items.
+            watch: Called with the answer after each read.
+            options: Other fields of the request.
         """
-        heard = CheckedAnswer([*before, *(encode(item) for item in input_items(said))])
-        body = {"input": said, "store": False, "max_output_tokens": TOKENS, **options}
+        answer = CheckedAnswer([*before, *(encode(item) for item in input_items(value))])
+        body = {"input": value, "store": False, "max_output_tokens": TOKENS, **options}
         if self.model is not None:
             body["model"] = self.model
-        heard.run = Run(mint("resp"), body, Profile(), heard.take, mint=mint, clock=time.time)
-        self.heard.append(heard)
+        answer.run = Run(mint("resp"), body, Profile(), answer.take, mint=mint, clock=time.time)
+        self.answers.append(answer)
         try:
             async with asyncio.timeout(self.timeout):
-                await self._relay(heard, body, watch)
+                await self._relay(answer, body, watch)
         except TimeoutError:
-            text = f"There was no end within {self.timeout:g} seconds."
-            self._failed(heard, unreachable(text, status=504))
+            message = f"There was no end within {self.timeout:g} seconds."
+            self._fail(answer, unreachable(message, status=504))
         except Fault as fault:
-            self._failed(heard, fault)
-        heard.fault = heard.fault or heard.run.fault
-        heard.seconds = time.monotonic() - heard.since
-        heard.over = True
-        return heard
+            self._fail(answer, fault)
+        answer.fault = answer.fault or answer.run.fault
+        answer.seconds = time.monotonic() - answer.since
+        answer.over = True
+        return answer
 
     async def post(self, body: dict[str, Any]) -> FetchedAnswer:
-        """Send a request as it is, and read the whole answer. Raises UpstreamFault."""
+        """Send a request as it is and read the whole answer.
+
+        Raises:
+            UpstreamFault: The backend cannot be reached, or is silent too long.
+        """
         headers = {**self._headers, "accept": "application/json"}
         path, sent = self.dialect.path, encode(body)
         return await self._client.fetch("POST", path, headers, sent, timeout=self.timeout)
@@ -164,20 +179,20 @@ class BackendUnderTest:
 
     async def _relay(
         self,
-        heard: CheckedAnswer,
+        answer: CheckedAnswer,
         body: dict[str, Any],
         watch: Callable[[CheckedAnswer], None] | None,
     ) -> None:
-        stream = heard.stream = await self._backend.open(body, heard.items, {})
-        run = heard.run
+        stream = answer.stream = await self._backend.open(body, answer.items, {})
+        run = answer.run
         run.trust(stream.profile)
 
         def sink(events: list[Event]) -> None:
             for name, data in events:
-                heard.raw.append((name, data))
+                answer.raw.append((name, data))
                 run.receive(name, data)
             if watch is not None and not run.over:
-                watch(heard)
+                watch(answer)
             if run.state is RunState.STEERED:
                 stream.close()
             elif run.over:
@@ -186,16 +201,16 @@ class BackendUnderTest:
         await stream.relay(sink)
         run.end()
 
-    def _failed(self, heard: CheckedAnswer, fault: Fault) -> None:
-        heard.fault = fault
-        if heard.stream is not None:
-            heard.stream.close()
+    def _fail(self, answer: CheckedAnswer, fault: Fault) -> None:
+        answer.fault = fault
+        if answer.stream is not None:
+            answer.stream.close()
         if isinstance(fault, UpstreamFault):
-            heard.run.fail(fault)
+            answer.run.fail(fault)
 
 
-def client(settings: UpstreamSettings, timeout: float) -> HttpClient:
-    """What asks the backend without streaming; nothing is tried again."""
+def plain_client(settings: UpstreamSettings, timeout: float) -> HttpClient:
+    """Return a client that asks without streaming and retries nothing; `timeout` in seconds."""
     return HttpClient(
         settings.url,
         connect_timeout=min(settings.connect_timeout, timeout),

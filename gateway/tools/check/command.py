@@ -1,4 +1,4 @@
-"""The `multilane check` command: its arguments, its exit code."""
+"""The `multilane check` command: its arguments and exit codes."""
 
 from __future__ import annotations
 
@@ -30,8 +30,14 @@ if TYPE_CHECKING:
     from gateway.config.upstream_settings import UpstreamSettings
     from gateway.tools.check.findings import CheckReport
 
-_WANTING: Final = 1
-_UNREACHED: Final = 2
+_LACKING: Final = 1
+_UNREACHABLE: Final = 2
+_HELP: Final = """Try what the backend at URL supports, with some 20 tiny requests.
+
+URL is the base URL of its clients (http://127.0.0.1:8000/v1). The check sends the key that
+MULTILANE_UPSTREAM_KEY holds, or the file that MULTILANE_UPSTREAM_KEY_FILE names. Exit code 0: lanes
+and steering work there; 1: something they need does not; 2: nothing answers at URL.
+"""
 
 
 def _dialects(
@@ -40,7 +46,7 @@ def _dialects(
     return [CompletionItem(one) for one in choices("dialect") if one.startswith(typed.lower())]
 
 
-@click.command()
+@click.command(help=_HELP)
 @click.argument("url")
 @click.option(
     "--dialect",
@@ -48,7 +54,7 @@ def _dialects(
     show_default=True,
     metavar="NAME",
     shell_complete=_dialects,
-    help="How the backend speaks; auto finds out.",
+    help="How the backend speaks; auto detects it.",
 )
 @click.option("--model", metavar="NAME", help="[default: the first that the backend lists]")
 @click.option(
@@ -60,28 +66,31 @@ def _dialects(
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and no tables.")
 def check(url: str, dialect: str, model: str | None, timeout: float, *, as_json: bool) -> None:
-    """Try what the backend at URL supports, with some 20 tiny requests.
+    """Run a check, print its report and exit with its code.
 
-    URL is what its clients use as base URL (http://127.0.0.1:8000/v1). The backend is shown the key
-    in MULTILANE_UPSTREAM_KEY, or in the file that MULTILANE_UPSTREAM_KEY_FILE names. Exit code 0:
-    lanes and steering work there; 1: something they need does not; 2: nothing answers at URL.
+    Args:
+        url: The backend's base URL.
+        dialect: The dialect to use, `auto` to detect it.
+        model: The model to ask for.
+        timeout: The limit of each answer, in seconds.
+        as_json: Print JSON and no tables.
     """
     settings = _settings(url, dialect, model)
     try:
         report = _run(settings, timeout, live=not as_json)
     except UpstreamFault as fault:
         click.echo(f"multilane check: {url}: {fault.message}", err=True)
-        sys.exit(_UNREACHED)
+        sys.exit(_UNREACHABLE)
     numbers = report.numbers()
     if as_json:
         click.echo(msgspec.json.encode(numbers).decode())
     else:
         render(Console(), numbers)
-    sys.exit(0 if report.works else _WANTING)
+    sys.exit(0 if report.works else _LACKING)
 
 
 def _settings(url: str, dialect: str, model: str | None) -> UpstreamSettings:
-    """As `multilane serve` would read them, without its file."""
+    """Read the settings as `multilane serve` would without a config file."""
     try:
         settings = from_flags(load({"upstream": url, "dialect": dialect}, Path(os.devnull)))
     except BadStart as refused:
@@ -100,7 +109,7 @@ def _run(settings: UpstreamSettings, timeout: float, *, live: bool) -> CheckRepo
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """No log lines: what goes wrong here is a finding."""
+    """Log nothing: an error here becomes a finding."""
     log = logging.getLogger("multilane")
     before = log.level
     log.setLevel(logging.CRITICAL)

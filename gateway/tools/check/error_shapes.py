@@ -1,4 +1,4 @@
-"""Which of the known forms an error's body has. Pure."""
+"""The known shapes of an error's body. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def shape_of(headers: Mapping[str, str], body: bytes) -> str:
-    """Say in words what an error's body looks like."""
+    """Describe the shape of an error's body in words."""
     if "html" in headers.get("content-type", "").lower():
         return "an HTML page"
     try:

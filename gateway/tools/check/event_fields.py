@@ -1,4 +1,4 @@
-"""What one event of a backend lacks, or has too much, by its fields alone. Pure."""
+"""The repairs that a single event of a backend needs, by its fields alone. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lanes.stream.parts import ARGUMENTS, BY_DELTA, BY_DONE, OUTPUT_TEXT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: What the official types want of a response object.
+#: The keys that the official types require of a response object.
 _SNAPSHOT: Final = frozenset(
     {"id", "object", "created_at", "status", "model", "output"}
     | {"tools", "tool_choice", "parallel_tool_calls"}
@@ -28,7 +28,7 @@ _PRIVATE: Final = PRIVATE_KEYS | {"obfuscation", "phase"}
 
 
 def flaws(event: dict[str, Any]) -> Iterator[str]:
-    """Return the repairs (`gateway.tools.check.repairs.RULES`) that this event needs."""
+    """Yield the names of the repairs (`repairs.RULES`) that this event needs."""
     yield from _own(event)
     yield from _place(event)
     for holder in (event.get("response"), event.get("item"), event.get("part")):
@@ -41,7 +41,7 @@ def flaws(event: dict[str, Any]) -> Iterator[str]:
 
 
 def usage_flaws(usage: object) -> Iterator[str]:
-    """The same of a finished response's `usage`."""
+    """Yield the repairs that a finished response's `usage` needs."""
     if not isinstance(usage, dict):
         yield "no_usage"
         return
@@ -53,7 +53,7 @@ def usage_flaws(usage: object) -> Iterator[str]:
 
 
 def snapshot_flaws(response: dict[str, Any]) -> Iterator[str]:
-    """The same of a response object."""
+    """Yield the repairs that a response object needs."""
     if not response.keys() >= _SNAPSHOT:
         yield "thin_snapshots"
 
@@ -77,7 +77,7 @@ def _own(event: dict[str, Any]) -> Iterator[str]:
 
 
 def _place(event: dict[str, Any]) -> Iterator[str]:
-    """Events about items say which one, by place and name."""
+    """Check that an event about an item names it, by place and id."""
     kind = BY_DELTA.get(event["type"]) or BY_DONE.get(event["type"])
     about_part = kind is not None or "part" in event
     if not about_part and "item" not in event:

@@ -1,4 +1,4 @@
-"""One check from its first question to its report."""
+"""One check of a backend, from the detection of its dialect to the report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gateway.config.setting_types import AUTO
 from gateway.tools.check import probes
-from gateway.tools.check.backend_under_test import BackendUnderTest, client
+from gateway.tools.check.backend_under_test import BackendUnderTest, plain_client
 from gateway.tools.check.findings import CheckReport, Finding, Verdict
 from gateway.tools.check.probes import ProbeContext, skipped, timed
 from gateway.tools.check.repairs import repairs
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gateway.config.upstream_settings import UpstreamSettings
     from gateway.tools.check.probes import Probe
 
-#: In this order; the text comes first, as most of the others build on it.
+#: In this order: the text comes first, as most of the others build on it.
 PROBES: dict[str, Probe] = {
     "text": probes.text,
     "events": probes.events,
@@ -42,21 +42,26 @@ PROBES: dict[str, Probe] = {
     "replay": probes.replay,
     "steering": probes.steering,
 }
-#: What can be tried though no text came.
+#: Probes that make sense even if no text came.
 _WITHOUT_TEXT = ("text", "errors", "previous_response_id")
 
 
 async def examine(
-    settings: UpstreamSettings, timeout: float, tell: Callable[[str], None]
+    settings: UpstreamSettings, timeout: float, announce: Callable[[str], None]
 ) -> CheckReport:
-    """Check the backend at `settings.url`; `tell` hears what is tried next.
+    """Check the backend at `settings.url`. A refused key or an unknown endpoint is a finding.
 
-    `timeout` is the seconds for each answer. Raises UpstreamFault when nothing answers there; a
-    refused key, or a place without a known endpoint, is a finding.
+    Args:
+        settings: How to reach the backend.
+        timeout: The limit of each answer, in seconds.
+        announce: Called with the name of each probe before it runs.
+
+    Raises:
+        UpstreamFault: Nothing answers at the URL.
     """
     report = CheckReport(settings.url)
     try:
-        await _recognise(settings, timeout, report)
+        await _detect(settings, timeout, report)
     except BackendAnswered as fault:
         refused = f"not found out ({fault.status}: {fault.message})"
         report.findings.append(Finding("dialect", Verdict.NO, refused))
@@ -66,32 +71,32 @@ async def examine(
         settings.model_copy(update={"dialect": dialect}), report.model, timeout
     )
     try:
-        await _probe(ProbeContext(subject), report, tell)
+        await _probe(ProbeContext(subject), report, announce)
     finally:
         await subject.aclose()
     report.repairs = _repairs(subject)
     return report
 
 
-async def _recognise(settings: UpstreamSettings, timeout: float, report: CheckReport) -> None:
-    """See what is there, and what it is."""
-    asking, key, named = client(settings, timeout), settings.key, settings.default
+async def _detect(settings: UpstreamSettings, timeout: float, report: CheckReport) -> None:
+    """Detect the dialect and list the models."""
+    client, key, named = plain_client(settings, timeout), settings.key, settings.default
     headers = {} if key is None else {"authorization": f"Bearer {key.get_secret_value()}"}
-    found = DetectedDialect(settings.dialect, "as --dialect says")
+    detected = DetectedDialect(settings.dialect, "as --dialect says")
     try:
         if settings.dialect == AUTO:
-            found = await find_out(asking, settings.url, headers, model=named, timeout=timeout)
+            detected = await find_out(client, settings.url, headers, model=named, timeout=timeout)
         elif key is not None:
             headers = find(settings.dialect).auth(key.get_secret_value())
-        since = time.monotonic()
-        listed = await models(asking, DetectionFacts(host(settings.url)), headers, timeout=timeout)
-        took = time.monotonic() - since
+        started = time.monotonic()
+        listed = await models(client, DetectionFacts(host(settings.url)), headers, timeout=timeout)
+        took = time.monotonic() - started
     finally:
-        await asking.aclose()
-    report.dialect, report.reason = found.name, found.reason
+        await client.aclose()
+    report.dialect, report.reason = detected.name, detected.reason
     report.model = named or next(iter(listed.models), None)
     report.findings += [
-        Finding("dialect", Verdict.YES, f"{found.name} ({found.reason})"),
+        Finding("dialect", Verdict.YES, f"{detected.name} ({detected.reason})"),
         _models(listed, report.model, took),
     ]
 
@@ -101,29 +106,31 @@ def _models(listed: DetectionFacts, model: str | None, took: float) -> Finding:
     asked = f"; asked for {model}" if model is not None else "; none is asked for"
     if not count:
         return Finding("models", Verdict.NO, f"no list{asked}", took)
-    told = "1 listed" if count == 1 else f"{count} listed"
-    return Finding("models", Verdict.YES, f"{told}{asked}", took)
+    listing = "1 listed" if count == 1 else f"{count} listed"
+    return Finding("models", Verdict.YES, f"{listing}{asked}", took)
 
 
-async def _probe(known: ProbeContext, report: CheckReport, tell: Callable[[str], None]) -> None:
-    spoke = True
+async def _probe(
+    context: ProbeContext, report: CheckReport, announce: Callable[[str], None]
+) -> None:
+    has_text = True
     for name, probe in PROBES.items():
-        if not spoke and name not in _WITHOUT_TEXT:
+        if not has_text and name not in _WITHOUT_TEXT:
             report.findings.append(skipped(name))
             continue
-        tell(name)
-        found = await timed(probe, name, known)
-        report.findings.append(found)
+        announce(name)
+        finding = await timed(probe, name, context)
+        report.findings.append(finding)
         if name == "text":
-            spoke = found.verdict is not Verdict.NO
+            has_text = finding.verdict is not Verdict.NO
 
 
 def _repairs(subject: BackendUnderTest) -> Counter[str]:
-    """What was amiss in all answers together; those we left or cut ourselves have no end."""
-    found: Counter[str] = Counter()
-    for heard in subject.heard:
+    """Count the repairs of all answers; those that the check left or cut itself have no end."""
+    counts: Counter[str] = Counter()
+    for answer in subject.answers:
         if subject.dialect.converter is not None:
-            found["converted"] += len(heard.raw)
-        elif heard.raw and heard.complete:
-            found += repairs(heard.raw)
-    return +found
+            counts["converted"] += len(answer.raw)
+        elif answer.raw and answer.complete:
+            counts += repairs(answer.raw)
+    return +counts

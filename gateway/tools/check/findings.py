@@ -1,4 +1,4 @@
-"""What a check has found: one row for each thing that was tried."""
+"""The results of a check: one finding for each probe."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from gateway.tools.check.repairs import RULES
 
-#: What `--json` prints has this shape; a key that goes or changes its meaning makes it another.
+#: The version of the shape that `--json` prints; removing or redefining a key raises it.
 VERSION: Final = 1
 #: Without these there are no lanes or no steering.
 ESSENTIAL: Final = ("dialect", "text", "replay", "steering")
 
 
 class Verdict(StrEnum):
-    """How far something is supported."""
+    """How far the backend supports something."""
 
     YES = "yes"
     PARTLY = "partly"
@@ -25,7 +25,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One row: what was tried, how it went, and what shows it."""
+    """One row: what a probe tried, its verdict, and what shows it."""
 
     name: str
     verdict: Verdict
@@ -35,7 +35,7 @@ class Finding:
 
 @dataclass(slots=True)
 class CheckReport:
-    """All of a check. `dialect` is None where the backend let nobody see what it is."""
+    """The whole result of a check. `dialect` is None where it could not be detected."""
 
     url: str
     dialect: str | None = None
@@ -51,7 +51,7 @@ class CheckReport:
         return good.issuperset(ESSENTIAL)
 
     def numbers(self) -> dict[str, Any]:
-        """The object that `--json` prints (docs/check.md)."""
+        """Return the object that `--json` prints (docs/check.md)."""
         return {
             "version": VERSION,
             "url": self.url,

@@ -1,4 +1,4 @@
-"""What is tried on a backend: each probe is a few tiny requests and one finding."""
+"""The probes of a check: each sends a few tiny requests and returns one finding."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 YES, PARTLY, NO, UNKNOWN = Verdict.YES, Verdict.PARTLY, Verdict.NO, Verdict.UNKNOWN
 
-#: The least that the reference takes.
+#: The smallest token limit that the reference accepts.
 FEW: Final = 16
-#: Once so much of a text has come it is in full flow.
+#: A text is in full flow after this many deltas.
 FLOWING: Final = 3
-#: There is enough of it to be cut, left or overtaken.
+#: Its answer is long enough to be cut, left or overtaken.
 LONG: Final = "Tell me a long story about the sea in 200 words."
 _WEATHER: Final = {
     "type": "function",
@@ -54,7 +54,7 @@ _STREAM: Final = (
 
 @dataclass
 class ProbeContext:
-    """The backend, and what the probes so far leave for those after them."""
+    """The backend, and what earlier probes leave for later ones."""
 
     subject: BackendUnderTest
     first: CheckedAnswer | None = None
@@ -64,25 +64,27 @@ class ProbeContext:
     waited: float = 0.0
 
 
-async def text(known: ProbeContext) -> Finding:
-    """A short answer: does it stream?"""
-    heard = known.first = await known.subject.ask("Say hello in one short sentence, in 12 words.")
-    if not heard.accepted:
-        return Finding("text", NO, heard.complaint)
-    if not heard.text:
-        return Finding("text", NO, f"no text came; it ended as {heard.run.state}")
-    count, first = len(heard.words), heard.words[0]
-    told = f"{count} deltas, the first after {first:.2f} s, {heard.run.state}"
+async def text(context: ProbeContext) -> Finding:
+    """Ask for a short text, and see whether it streams."""
+    answer = context.first = await context.subject.ask(
+        "Say hello in one short sentence, in 12 words."
+    )
+    if not answer.accepted:
+        return Finding("text", NO, answer.complaint)
+    if not answer.text:
+        return Finding("text", NO, f"no text came; it ended as {answer.run.state}")
+    count, first = len(answer.words), answer.words[0]
+    detail = f"{count} deltas, the first after {first:.2f} s, {answer.run.state}"
     if count == 1:
         return Finding("text", PARTLY, f"all in one delta after {first:.2f} s")
-    return Finding("text", YES, told)
+    return Finding("text", YES, detail)
 
 
-async def events(known: ProbeContext) -> Finding:
-    """Which events the answer came in."""
-    if known.subject.dialect.converter is not None:
+async def events(context: ProbeContext) -> Finding:
+    """See which events of the reference the text came in."""
+    if context.subject.dialect.converter is not None:
         return Finding("events", PARTLY, "chunks of Chat Completions, converted")
-    types = [_type(event) for event in _heard(known).raw]
+    types = [_type(event) for event in _first(context).raw]
     missing = [kind for kind in _STREAM if kind not in types]
     if not {"completed", "incomplete"} & set(types):
         missing.append("completed")
@@ -91,187 +93,195 @@ async def events(known: ProbeContext) -> Finding:
     return Finding("events", YES, "all that the reference sends for a text")
 
 
-async def usage(known: ProbeContext) -> Finding:
-    """Whether tokens are counted."""
-    counted = _heard(known).final.get("usage")
+async def usage(context: ProbeContext) -> Finding:
+    """See whether the backend counts tokens."""
+    counted = _first(context).final.get("usage")
     if counted is None:
-        return Finding("usage", NO, "not told")
+        return Finding("usage", NO, "not reported")
     return Finding("usage", YES, f"{counted['input_tokens']} in, {counted['output_tokens']} out")
 
 
-async def reasoning(known: ProbeContext) -> Finding:
-    """In which forms reasoning comes."""
-    heard = await known.subject.ask(
+async def reasoning(context: ProbeContext) -> Finding:
+    """Ask for reasoning, and see in which forms it comes."""
+    answer = await context.subject.ask(
         "What is 2 + 3?",
         reasoning={"effort": "low", "summary": "auto"},
         include=["reasoning.encrypted_content"],
     )
     forms: dict[str, None] = {}
-    for item in [one for run in (heard, _heard(known)) for one in run.output("reasoning")]:
+    for item in [one for run in (answer, _first(context)) for one in run.output("reasoning")]:
         shown = {"text": "content", "summary": "summary", "encrypted": "encrypted_content"}
         forms |= dict.fromkeys(form for form, key in shown.items() if item.get(key))
     if forms:
         return Finding("reasoning", YES, f"as {', '.join(forms)}")
-    if heard.accepted:
+    if answer.accepted:
         return Finding("reasoning", NO, "none came")
-    return Finding("reasoning", NO, f"refused ({heard.complaint})")
+    return Finding("reasoning", NO, f"refused ({answer.complaint})")
 
 
-async def tools(known: ProbeContext) -> Finding:
-    """A call that has to be made, with arguments that parse."""
-    heard = await known.subject.ask(
+async def tools(context: ProbeContext) -> Finding:
+    """Ask for a call that is required, and see whether its arguments parse."""
+    answer = await context.subject.ask(
         "Use the tool: what is the weather in Paris?", tools=[_WEATHER], tool_choice="required"
     )
-    if not heard.accepted:
-        return Finding("tools", NO, heard.complaint)
-    calls = heard.output("function_call")
+    if not answer.accepted:
+        return Finding("tools", NO, answer.complaint)
+    calls = answer.output("function_call")
     if not calls:
         return Finding("tools", NO, "a call had to be made, and none came")
     call = calls[0]
-    told = f"{call['name']}({call['arguments'][:60]})"
+    detail = f"{call['name']}({call['arguments'][:60]})"
     if call["status"] == "incomplete" or not _is_object(call["arguments"]):
-        return Finding("tools", NO, f"the arguments are no JSON object: {told}")
-    known.calls = heard
-    return Finding("tools", YES, told)
+        return Finding("tools", NO, f"the arguments are no JSON object: {detail}")
+    context.calls = answer
+    return Finding("tools", YES, detail)
 
 
-async def parallel(known: ProbeContext) -> Finding:
-    """Several calls in one answer."""
+async def parallel(context: ProbeContext) -> Finding:
+    """Ask for several calls in one answer."""
     name = "parallel calls"
-    if known.calls is None:
+    if context.calls is None:
         return Finding(name, UNKNOWN, "there are no calls")
-    heard = await known.subject.ask(
+    answer = await context.subject.ask(
         "Use the tool twice: what is the weather in Paris, and in Oslo?",
         tools=[_WEATHER],
         parallel_tool_calls=True,
     )
-    count = len(heard.output("function_call"))
-    if not heard.accepted:
-        return Finding(name, NO, heard.complaint)
+    count = len(answer.output("function_call"))
+    if not answer.accepted:
+        return Finding(name, NO, answer.complaint)
     if count > 1:
         return Finding(name, YES, f"{count} calls in one answer")
     return Finding(name, UNKNOWN, f"two were asked for, {'one' if count else 'none'} came")
 
 
-async def tool_outputs(known: ProbeContext) -> Finding:
-    """The output of a call is taken, together with the call."""
-    if known.calls is None:
+async def tool_outputs(context: ProbeContext) -> Finding:
+    """Send a call back with its output."""
+    if context.calls is None:
         return Finding("tool outputs", UNKNOWN, "no call came that could be answered")
     outputs = [
         {"type": "function_call_output", "call_id": call["call_id"], "output": "18 degrees, sunny"}
-        for call in known.calls.output("function_call")
+        for call in context.calls.output("function_call")
     ]
-    heard = await known.subject.ask(outputs, known.calls.history, tools=[_WEATHER])
-    return _taken("tool outputs", heard, "the call and its output are taken")
+    answer = await context.subject.ask(outputs, context.calls.history, tools=[_WEATHER])
+    return _taken("tool outputs", answer, "the call and its output are taken")
 
 
-async def images(known: ProbeContext) -> Finding:
-    """An image in the input."""
+async def images(context: ProbeContext) -> Finding:
+    """Send an image."""
     content = [
         {"type": "input_text", "text": "Which colour is this? One word."},
         {"type": "input_image", "image_url": _PIXEL, "detail": "auto"},
     ]
-    heard = await known.subject.ask([{"type": "message", "role": "user", "content": content}])
-    return _taken("images", heard, "a PNG in a data URL is taken")
+    answer = await context.subject.ask([{"type": "message", "role": "user", "content": content}])
+    return _taken("images", answer, "a PNG in a data URL is taken")
 
 
-async def errors(known: ProbeContext) -> Finding:
-    """What a wrong request gets."""
-    subject = known.subject
+async def errors(context: ProbeContext) -> Finding:
+    """Send a wrong request, and see what error comes back."""
+    subject = context.subject
     wrong = {"model": subject.model or "none", "input": 42, "messages": 42, "stream": True}
-    answer = await subject.post(wrong)
-    told = f"{answer.status} and {shape_of(answer.headers, answer.body)} for a wrong request"
-    if answer.status < 400:
-        return Finding("errors", NO, told)
-    return Finding("errors", YES if answer.status < 500 else PARTLY, told)
+    reply = await subject.post(wrong)
+    detail = f"{reply.status} and {shape_of(reply.headers, reply.body)} for a wrong request"
+    if reply.status < 400:
+        return Finding("errors", NO, detail)
+    return Finding("errors", YES if reply.status < 500 else PARTLY, detail)
 
 
-async def previous_response(known: ProbeContext) -> Finding:
-    """What becomes of `previous_response_id`, which the gateway never sends."""
-    name, subject = "previous_response_id", known.subject
+async def previous_response(context: ProbeContext) -> Finding:
+    """See what the backend does with `previous_response_id`, which the gateway never sends."""
+    name, subject = "previous_response_id", context.subject
     if subject.dialect.converter is not None:
         return Finding(name, NO, "there is none in Chat Completions; the gateway sends the history")
     answer = await subject.post(probe(subject.model))
     how = reception(answer.status, answer.headers, answer.body)
     verdicts = {EndpointStatus.HONOURS: YES, EndpointStatus.REFUSES: NO, EndpointStatus.IGNORES: NO}
-    told = {
+    detail = {
         EndpointStatus.HONOURS: "an unknown one is refused as unknown",
         EndpointStatus.REFUSES: "refused",
         EndpointStatus.IGNORES: "silently ignored",
     }.get(how, "not told")
-    return Finding(name, verdicts.get(how, UNKNOWN), f"{told}; the gateway sends the history")
+    return Finding(name, verdicts.get(how, UNKNOWN), f"{detail}; the gateway sends the history")
 
 
-async def limit(known: ProbeContext) -> Finding:
-    """Whether the token limit is told honestly."""
-    heard = await known.subject.ask(LONG, max_output_tokens=FEW)
-    if not heard.accepted:
-        return Finding("token limit", UNKNOWN, heard.complaint)
-    ends = [_type(event) for event in heard.raw]
+async def limit(context: ProbeContext) -> Finding:
+    """See whether the backend reports that it stopped at the token limit."""
+    answer = await context.subject.ask(LONG, max_output_tokens=FEW)
+    if not answer.accepted:
+        return Finding("token limit", UNKNOWN, answer.complaint)
+    ends = [_type(event) for event in answer.raw]
     if "incomplete" in ends:
         return Finding("token limit", YES, f"incomplete after {FEW} tokens")
-    if heard.run.state is RunState.INCOMPLETE:
+    if answer.run.state is RunState.INCOMPLETE:
         return Finding("token limit", NO, "it says completed; the gateway makes it incomplete")
-    spent = (heard.final.get("usage") or {}).get("output_tokens")
+    spent = (answer.final.get("usage") or {}).get("output_tokens")
     if spent is not None and spent < FEW:
         return Finding("token limit", UNKNOWN, f"the answer ended after {spent} tokens")
-    said = "no usage" if spent is None else f"{spent} tokens"
-    return Finding("token limit", NO, f"it says completed, with {said} at a limit of {FEW}")
+    counted = "no usage" if spent is None else f"{spent} tokens"
+    return Finding("token limit", NO, f"it says completed, with {counted} at a limit of {FEW}")
 
 
-async def replay(known: ProbeContext) -> Finding:
-    """A second turn, with the whole first one in the input."""
-    history = _heard(known).history
-    heard = await known.subject.ask("Say it again, in 8 words.", history)
-    return _taken("replay", heard, "a second turn with the first one in its input is taken")
+async def replay(context: ProbeContext) -> Finding:
+    """Ask for a second turn, with the whole first one in the input."""
+    history = _first(context).history
+    answer = await context.subject.ask("Say it again, in 8 words.", history)
+    return _taken("replay", answer, "a second turn with the first one in its input is taken")
 
 
-async def steering(known: ProbeContext) -> Finding:
-    """A text is cut, and goes back with another word from the user."""
+async def steering(context: ProbeContext) -> Finding:
+    """Cut a text, and send it back with another message of the user."""
 
-    def cut(heard: CheckedAnswer) -> None:
-        if len(heard.words) >= FLOWING:
-            heard.run.cut()
+    def cut(answer: CheckedAnswer) -> None:
+        if len(answer.words) >= FLOWING:
+            answer.run.cut()
 
-    if not known.subject.dialect.profile.steerable:
+    if not context.subject.dialect.profile.steerable:
         return Finding("steering", NO, "not with this dialect")
-    heard = await known.subject.ask(LONG, watch=cut)
-    if not heard.accepted:
-        return Finding("steering", NO, heard.complaint)
-    following = await known.subject.ask("Stop. Say goodbye in 8 words.", heard.history)
-    if heard.run.state is RunState.STEERED:
-        told = f"cut after {len(heard.text)} characters, taken back and gone on from there"
-        return _taken("steering", following, told)
-    found = _taken("steering", following, "the answer came too quickly to be cut; its end is taken")
-    return replace(found, verdict=PARTLY) if found.verdict is YES else found
+    answer = await context.subject.ask(LONG, watch=cut)
+    if not answer.accepted:
+        return Finding("steering", NO, answer.complaint)
+    following = await context.subject.ask("Stop. Say goodbye in 8 words.", answer.history)
+    if answer.run.state is RunState.STEERED:
+        detail = f"cut after {len(answer.text)} characters, taken back and gone on from there"
+        return _taken("steering", following, detail)
+    finding = _taken(
+        "steering", following, "the answer came too quickly to be cut; its end is taken"
+    )
+    return replace(finding, verdict=PARTLY) if finding.verdict is YES else finding
 
 
 def skipped(name: str) -> Finding:
-    """The finding of a probe that makes no sense without a text."""
+    """Return the finding of a probe that makes no sense without a text."""
     return Finding(name, UNKNOWN, "not tried, as no text came")
 
 
-async def timed(probe: Probe, name: str, known: ProbeContext) -> Finding:
-    """Run one probe; what goes wrong in it is its finding, and no other's."""
+async def timed(probe: Probe, name: str, context: ProbeContext) -> Finding:
+    """Run one probe and time it; an error in it becomes its finding.
+
+    Args:
+        probe: The probe.
+        name: The name of its finding.
+        context: What the probes share.
+    """
     since = time.monotonic()
     try:
-        found = await probe(known)
+        finding = await probe(context)
     except UpstreamFault as fault:
-        found = Finding(name, UNKNOWN, f"{fault.status}: {fault.message}")
-    return replace(found, seconds=time.monotonic() - since)
+        finding = Finding(name, UNKNOWN, f"{fault.status}: {fault.message}")
+    return replace(finding, seconds=time.monotonic() - since)
 
 
-def _taken(name: str, heard: CheckedAnswer, told: str) -> Finding:
-    return Finding(name, YES, told) if heard.accepted else Finding(name, NO, heard.complaint)
+def _taken(name: str, answer: CheckedAnswer, detail: str) -> Finding:
+    return Finding(name, YES, detail) if answer.accepted else Finding(name, NO, answer.complaint)
 
 
-def _heard(known: ProbeContext) -> CheckedAnswer:
-    assert known.first is not None, "the text is asked for first"
-    return known.first
+def _first(context: ProbeContext) -> CheckedAnswer:
+    assert context.first is not None, "the text is asked for first"
+    return context.first
 
 
 def _type(event: tuple[str | None, bytes]) -> str:
-    """The type of a raw event, without `response.`."""
+    """Return the type of a raw event, without `response.`."""
     name, data = event
     try:
         value = decode(data)

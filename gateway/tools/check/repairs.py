@@ -1,6 +1,7 @@
-"""What the gateway has to repair in a backend's events, found in the events themselves. Pure.
+"""The repairs that the gateway makes to a backend's events, read off the events themselves. Pure.
 
-It reads what comes before the strict stream is made of it, and says by name what is amiss.
+It reads the events before the strict stream is made of them, by rules of its own, so that it does
+not depend on the code that repairs (D24).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from lanes.ports import Event
     from lanes.stream.parts import Kind
 
-#: Name -> what is found, and what becomes of it. The names are stable, `--json` prints them.
+#: Name -> the flaw, and the repair. The names are stable: `--json` prints them.
 RULES: Final = {
     "converted": "events that come as chunks of Chat Completions: made into those of Responses",
     "done_marker": "[DONE] at the end: dropped",
@@ -42,7 +43,7 @@ RULES: Final = {
     "late_dones": "ends that come after the next item began: kept, not sent again",
     "filled_items": "items that are opened with their content: opened empty",
     "no_part_added": "parts that were not opened: opened",
-    "no_deltas": "texts and arguments told only at the end: sent as one delta",
+    "no_deltas": "texts and arguments sent only at the end: sent as one delta",
     "empty_deltas": "deltas without text: dropped",
     "no_text_done": "texts and arguments without an end: ended",
     "no_part_done": "parts without an end: ended",
@@ -69,12 +70,12 @@ _PART_DONE: Final = frozenset(kind.part_done for kind in KINDS if kind.part_done
 
 
 def repairs(events: Iterable[Event]) -> Counter[str]:
-    """How often the events of one answer need each repair of RULES."""
+    """Count how often the events of one answer need each repair of RULES."""
     reader = _Reader()
     for name, data in events:
         reader.read(name, data)
     reader.end()
-    return reader.found
+    return reader.counts
 
 
 @dataclass
@@ -93,15 +94,15 @@ class _Item:
     index: object
     call_id: object = None
     done: bool = False
-    told: bool = False
+    repeated: bool = False  # a done event has its whole text
     parts: dict[tuple[str, int | None], _Part] = field(default_factory=dict)
 
 
 class _Reader:
-    """Follows one answer and counts what is amiss."""
+    """Follows one answer and counts the repairs that it needs."""
 
     def __init__(self) -> None:
-        self.found: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
         self._items: list[_Item] = []
         self._seen: Counter[str] = Counter()
         self._number: int | None = None
@@ -110,56 +111,56 @@ class _Reader:
     def read(self, name: str | None, data: bytes) -> None:
         """Take one event."""
         if data.strip() == b"[DONE]":
-            self.found["done_marker"] += 1
+            self.counts["done_marker"] += 1
             return
         try:
             event = decode_lenient(data)
         except ValueError:
             event = None
         if not isinstance(event, dict):
-            self.found["unreadable"] += 1
+            self.counts["unreadable"] += 1
             return
         if not isinstance(event.get("type"), str):
-            self.found["untyped"] += name is not None
+            self.counts["untyped"] += name is not None
             event = {**event, "type": name or ""}
         self._dispatch(event)
 
     def end(self) -> None:
-        """The body has ended."""
-        self.found["no_terminal"] += not self._over
-        self.found["no_in_progress"] += not self._seen["response.in_progress"]
+        """Count what is still open at the end of the body."""
+        self.counts["no_terminal"] += not self._over
+        self.counts["no_in_progress"] += not self._seen["response.in_progress"]
         for item in self._items:
-            self.found["no_item_done"] += not item.done
+            self.counts["no_item_done"] += not item.done
             for part in item.parts.values():
-                self.found["no_text_done"] += not part.text_done
-                self.found["no_part_done"] += bool(part.kind.part_done) and not part.done
-            silent = item.told and not any(part.deltas for part in item.parts.values())
-            self.found["no_deltas"] += silent
-        self.found = +self.found
+                self.counts["no_text_done"] += not part.text_done
+                self.counts["no_part_done"] += bool(part.kind.part_done) and not part.done
+            silent = item.repeated and not any(part.deltas for part in item.parts.values())
+            self.counts["no_deltas"] += silent
+        self.counts = +self.counts
 
     def _dispatch(self, event: dict[str, Any]) -> None:
         kind = event["type"]
         if kind == "error" or event.get("error") or event.get("error_type"):
-            self.found["bare_errors"] += 1
+            self.counts["bare_errors"] += 1
             self._over = True
         elif self._over:
-            self.found["after_the_end"] += 1
+            self.counts["after_the_end"] += 1
         elif not kind.startswith("response.") or kind.removeprefix("response.").startswith(
             ("keep", "ping")
         ):
-            self.found["keepalives"] += 1
+            self.counts["keepalives"] += 1
             self._count(event.get("sequence_number"))
         else:
             self._follow(kind, event)
 
     def _follow(self, kind: str, event: dict[str, Any]) -> None:
         if not self._seen:
-            self.found["no_created"] += kind != "response.created"
+            self.counts["no_created"] += kind != "response.created"
         self._seen[kind] += 1
         self._count(event.get("sequence_number"))
-        self.found.update(flaws(event))
+        self.counts.update(flaws(event))
         if isinstance(response := event.get("response"), dict):
-            self.found.update(snapshot_flaws(response))
+            self.counts.update(snapshot_flaws(response))
         if kind in _TERMINALS:
             self._terminal(event)
         elif kind == "response.output_item.added":
@@ -172,19 +173,19 @@ class _Reader:
     def _count(self, number: object) -> None:
         if not isinstance(number, int):
             return
-        wanted = 0 if self._number is None else self._number + 1
-        self.found["odd_numbers"] += number != wanted
+        expected = 0 if self._number is None else self._number + 1
+        self.counts["odd_numbers"] += number != expected
         self._number = number
 
     def _item_added(self, event: dict[str, Any]) -> None:
         item = event.get("item")
         if not isinstance(item, dict):
             return
-        self.found["open_items"] += any(not one.done for one in self._items[-1:])
+        self.counts["open_items"] += any(not one.done for one in self._items[-1:])
         index = event.get("output_index")
         if index is not None:
-            self.found["colliding_indices"] += index != len(self._items)
-        self.found["filled_items"] += bool(
+            self.counts["colliding_indices"] += index != len(self._items)
+        self.counts["filled_items"] += bool(
             item.get("content") or item.get("arguments") or item.get("encrypted_content")
         )
         self._items.append(_Item(str(item.get("type")), _names(item), index, item.get("call_id")))
@@ -195,34 +196,34 @@ class _Reader:
             return
         item = self._find(_names(final), str(final.get("type")), event.get("output_index"))
         if item is None:
-            self.found["unannounced_items"] += 1
+            self.counts["unannounced_items"] += 1
             item = _Item(str(final.get("type")), _names(final), event.get("output_index"))
             self._items.append(item)
         self._same(item, final.get("id"))
-        self.found["late_dones"] += item is not self._items[-1]
+        self.counts["late_dones"] += item is not self._items[-1]
         changed = item.call_id is not None and final.get("call_id") != item.call_id
-        self.found["changing_call_ids"] += changed
+        self.counts["changing_call_ids"] += changed
         item.done = True
-        item.told = bool(final.get("content") or final.get("summary") or final.get("arguments"))
+        item.repeated = bool(final.get("content") or final.get("summary") or final.get("arguments"))
 
     def _part_event(self, kind: str, event: dict[str, Any]) -> None:
-        known = BY_DELTA.get(kind) or BY_DONE.get(kind) or kind_of(event.get("part"))
-        if known is None:
+        part_kind = BY_DELTA.get(kind) or BY_DONE.get(kind) or kind_of(event.get("part"))
+        if part_kind is None:
             return
         name = event.get("item_id")
         names = {name} if isinstance(name, str) and name else set()
-        item = self._find(names, known.item_type, event.get("output_index"))
+        item = self._find(names, part_kind.item_type, event.get("output_index"))
         if item is None:
-            self.found["unannounced_items"] += 1
-            item = _Item(known.item_type, names, event.get("output_index"))
+            self.counts["unannounced_items"] += 1
+            item = _Item(part_kind.item_type, names, event.get("output_index"))
             self._items.append(item)
         self._same(item, name)
-        place = (known.name, integer(event.get(known.index_key or "")))
-        part = item.parts.setdefault(place, _Part(known))
+        place = (part_kind.name, integer(event.get(part_kind.index_key or "")))
+        part = item.parts.setdefault(place, _Part(part_kind))
         if kind in _ADDED:
             part.added = True
             return
-        self.found["no_part_added"] += bool(known.added) and not part.added
+        self.counts["no_part_added"] += bool(part_kind.added) and not part.added
         part.added = True
         self._flow(kind, part, item)
 
@@ -230,17 +231,17 @@ class _Reader:
         if kind in BY_DELTA:
             part.deltas = True
             return
-        self.found["late_dones"] += item is not self._items[-1]
-        item.told = True
+        self.counts["late_dones"] += item is not self._items[-1]
+        item.repeated = True
         if kind in BY_DONE:
             part.text_done = True
         else:
             part.done = True
 
     def _same(self, item: _Item, name: object) -> None:
-        """The item goes by that name, too; the first time that is news, it is a change."""
+        """Add a name of the item, and count it as a change if the item had another."""
         if isinstance(name, str) and name and name not in item.names:
-            self.found["changing_ids"] += bool(item.names)
+            self.counts["changing_ids"] += bool(item.names)
             item.names.add(name)
 
     def _find(self, names: set[str], kind: str, index: object) -> _Item | None:
@@ -258,9 +259,9 @@ class _Reader:
             return
         if event["type"] not in ("response.completed", "response.incomplete"):
             return
-        self.found.update(usage_flaws(response.get("usage")))
+        self.counts.update(usage_flaws(response.get("usage")))
         reason = response.get("incomplete_details")
-        self.found["hidden_reason"] += event["type"] == "response.completed" and bool(reason)
+        self.counts["hidden_reason"] += event["type"] == "response.completed" and bool(reason)
         output = response.get("output")
         finals = (
             [one for one in output if isinstance(one, dict)] if isinstance(output, list) else []
@@ -269,9 +270,9 @@ class _Reader:
             item.type == final.get("type") and item.names & _names(final)
             for item, final in zip(self._items, finals, strict=True)
         )
-        self.found["other_output"] += not agrees
+        self.counts["other_output"] += not agrees
 
 
 def _names(item: dict[str, Any]) -> set[str]:
-    found = (item.get("id"), item.get("call_id"))
-    return {name for name in found if isinstance(name, str) and name}
+    ids = (item.get("id"), item.get("call_id"))
+    return {name for name in ids if isinstance(name, str) and name}

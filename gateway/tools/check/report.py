@@ -1,4 +1,4 @@
-"""A report as tables, for people."""
+"""The tables that show a check's report on a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STYLES: Final = {"yes": "green", "partly": "yellow", "no": "red", "unknown": "d
 
 
 def render(console: Console, numbers: dict[str, Any]) -> None:
-    """Print what `gateway.tools.check.findings.CheckReport.numbers` tells."""
+    """Print the numbers of a `CheckReport`."""
     table = Table("", "", "what was seen", title=numbers["url"])
     for row in numbers["checks"]:
         verdict = Text(row["verdict"], style=_STYLES[row["verdict"]])
@@ -28,12 +28,12 @@ def render(console: Console, numbers: dict[str, Any]) -> None:
     if numbers["works"]:
         console.print("lanes and steering work", style="green")
     else:
-        wanting = [
+        lacking = [
             row["name"]
             for row in numbers["checks"]
             if row["essential"] and row["verdict"] not in ("yes", "partly")
         ]
-        console.print(f"lanes or steering do not work: {', '.join(wanting)}", style="red")
+        console.print(f"lanes or steering do not work: {', '.join(lacking)}", style="red")
 
 
 def _repairs(rows: list[dict[str, Any]]) -> Table:

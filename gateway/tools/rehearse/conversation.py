@@ -1,4 +1,4 @@
-"""A checked request -> what was said so far, and the sentences that answer it."""
+"""A checked request -> the conversation so far, and the sentences that answer it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Ends every whole answer, so that an answer without it is known to be cut.
+#: Ends every complete answer, so that one without it shows that it was cut.
 CLOSING = "End of rehearsal."
 
 _BY_MODEL = ("function_call", "custom_tool_call", "reasoning")
@@ -41,53 +41,54 @@ _PHRASES = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What the script reacts to."""
+    """What the script reacts to.
 
-    said: tuple[str, ...]
-    """The user messages, in order."""
+    `messages` are the user's, in order; `outputs` those of tools after the model's last item; `cut`
+    is the last answer, if it was cut and the user continued; `words` counts those of the whole
+    input.
+    """
+
+    messages: tuple[str, ...]
     outputs: tuple[str, ...]
-    """The tool outputs that came in since the model's last item."""
     ends_with_output: bool
     cut: str | None
-    """The last answer, if it was cut short and the user went on."""
     words: int
-    """All words of the input."""
 
     @property
     def last(self) -> str:
-        """The user message that decides."""
-        return self.said[-1] if self.said else ""
+        """The last user message, which decides on the answer."""
+        return self.messages[-1] if self.messages else ""
 
 
-def hear(request: dict[str, Any]) -> Conversation:
-    """Walk the input once."""
+def read_conversation(request: dict[str, Any]) -> Conversation:
+    """Read the input of a checked request."""
     items = request["input"]
     if isinstance(items, str):
         items = [{"role": "user", "content": items}]
-    said: list[str] = []
+    messages: list[str] = []
     outputs: list[str] = []
     words = len((request.get("instructions") or "").split())
     for item in items:
         text = _text(item)
         words += len(text.split())
         if item.get("role") == "user":
-            said.append(text)
+            messages.append(text)
         elif item.get("type") in _OUTPUTS:
             outputs.append(text)
         elif item.get("role") == "assistant" or item.get("type") in _BY_MODEL:
             outputs.clear()
     ends = items[-1].get("type") in _OUTPUTS
-    return Conversation(tuple(said), tuple(outputs), ends, _cut(items), words)
+    return Conversation(tuple(messages), tuple(outputs), ends, _cut(items), words)
 
 
 def _text(item: dict[str, Any]) -> str:
-    """The words of one item, whatever it is."""
+    """Return the text of an item of any type."""
     for key in ("content", "output", "arguments", "input", "summary"):
-        held = item.get(key)
-        if isinstance(held, str):
-            return held
-        if isinstance(held, list):
-            parts = (part for part in held if isinstance(part, dict))
+        value = item.get(key)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list):
+            parts = (part for part in value if isinstance(part, dict))
             return " ".join(str(part.get("text") or part.get("refusal") or "") for part in parts)
     return ""
 
@@ -100,32 +101,34 @@ def _cut(items: list[dict[str, Any]]) -> str | None:
     if not following or following[0].get("role") != "user":
         return None
     text = _text(answer).strip()
-    # A short answer has only the end of the closing sentence, a structured one none of it.
+    # A short answer has only the end of the closing sentence, structured output has none of it.
     whole = text.endswith((CLOSING.split()[-1], "}")) or CLOSING.endswith(text)
     return text if answer.get("status") == "incomplete" or not whole else None
 
 
 def phrases(topic: str, seed: int) -> Iterator[list[str]]:
-    """Sentences about `topic` without end; `seed` decides where they start."""
+    """Yield sentences about `topic` without end; `seed` chooses the first."""
     for index in count(seed % len(_PHRASES)):
         yield [topic if word == "{topic}" else word for word in _PHRASES[index % len(_PHRASES)]]
 
 
-def brief(heard: Conversation, topic: str) -> list[str]:
-    """The opening of an answer that has few words: what it is about."""
-    return ["Changing", "course:", topic] if heard.cut is not None else [f"{topic}:"]
+def brief(conversation: Conversation, topic: str) -> list[str]:
+    """Return the opening words of a short answer: its topic."""
+    return ["Changing", "course:", topic] if conversation.cut is not None else [f"{topic}:"]
 
 
-def opening(heard: Conversation, request: dict[str, Any]) -> list[str]:
-    """What the answer says about the conversation before it says anything else."""
+def opening(conversation: Conversation, request: dict[str, Any]) -> list[str]:
+    """Return the opening words of an answer: what it says about the conversation."""
     sentences = []
-    if heard.cut is not None:
-        sentences.append(f'Changing course from "{_tail(heard.cut)}":')
-    sentences += [f'The tool answered "{_quote(output)}".' for output in heard.outputs]
-    if "use the tool" in heard.last.lower() and not request.get("tools"):
+    if conversation.cut is not None:
+        sentences.append(f'Changing course from "{_tail(conversation.cut)}":')
+    sentences += [f'The tool answered "{_quote(output)}".' for output in conversation.outputs]
+    if "use the tool" in conversation.last.lower() and not request.get("tools"):
         sentences.append("You asked for a tool, but declared none.")
-    sentences.append(f'You said "{_quote(heard.last)}".' if heard.said else "You said nothing.")
-    earlier = heard.said[:-1]
+    sentences.append(
+        f'You said "{_quote(conversation.last)}".' if conversation.messages else "You said nothing."
+    )
+    earlier = conversation.messages[:-1]
     if earlier:
         quotes = "; ".join(f'"{_quote(text)}"' for text in earlier[-_MOST_QUOTES:])
         left = len(earlier) - _MOST_QUOTES

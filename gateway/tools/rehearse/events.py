@@ -1,4 +1,4 @@
-"""A plan -> the events of OpenAI's stream, with the words each of them takes to say."""
+"""A plan -> the events of OpenAI's stream, each with the words that it takes to say."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     from gateway.tools.rehearse.script import AnswerPlan
 
-#: An event, and how many words have to be waited for before it.
-Step = tuple[int, dict[str, Any]]
+#: The time before an event, in words, and the event.
+TimedEvent = tuple[int, dict[str, Any]]
 
-_PIECES_BEFORE_TROUBLE = 5
+_PIECES_BEFORE_FAILURE = 5
 _CALLS = {
     "function": ("fc", "function_call", "arguments", "function_call_arguments"),
     "custom": ("ctc", "custom_tool_call", "input", "custom_tool_call_input"),
@@ -24,11 +24,18 @@ _CALLS = {
 
 
 class _Broken(Exception):
-    """The plan says to stop in the middle of a part."""
+    """The plan stops in the middle of a part."""
 
 
 class ResponseEvents:
-    """One response on its way. `seed` is 32 hex digits that make its ids its own."""
+    """One response on its way.
+
+    Args:
+        request: The checked request.
+        plan: The plan of the answer.
+        seed: 32 hex digits that make the response's ids unique.
+        now: The clock, in seconds since the epoch.
+    """
 
     def __init__(
         self, request: dict[str, Any], plan: AnswerPlan, seed: str, now: Callable[[], float]
@@ -39,12 +46,12 @@ class ResponseEvents:
         self._encrypted = "reasoning.encrypted_content" in (request.get("include") or [])
         self._limit: int | None = request.get("max_output_tokens")
         self._number = -1
-        self._spent = self._reasoned = 0
+        self._written = self._reasoned = 0
         self._full = False
         self.response = response(request, f"resp_{seed}", int(now()))
 
-    def steps(self) -> Iterator[Step]:
-        """Every event in order. A cut one ends without a terminal."""
+    def timed(self) -> Iterator[TimedEvent]:
+        """Yield every event in order. A cut response ends without a terminal event."""
         yield 0, self._snapshot("response.created")
         yield 0, self._snapshot("response.in_progress")
         try:
@@ -65,38 +72,38 @@ class ResponseEvents:
 
     def _part(
         self, index: int, part: ScriptedReasoning | ScriptedMessage | ScriptedCall
-    ) -> Iterator[Step]:
-        if self._limit is not None and self._spent >= self._limit:
+    ) -> Iterator[TimedEvent]:
+        if self._limit is not None and self._written >= self._limit:
             self._full = True
             return
         match part:
             case ScriptedReasoning():
-                yield from self._reason(index, part)
+                yield from self._reasoning(index, part)
             case ScriptedMessage():
-                yield from self._say(index, part)
+                yield from self._message(index, part)
             case ScriptedCall():
                 yield from self._call(index, part)
 
     @property
     def _status(self) -> str:
-        """Of an item that ends now."""
+        """The status of an item that ends now."""
         return "incomplete" if self._full else "completed"
 
-    def _spend(self, pieces: Iterable[str]) -> Iterator[str]:
-        """As many pieces as the plan and `max_output_tokens` allow."""
+    def _within_limit(self, pieces: Iterable[str]) -> Iterator[str]:
+        """Yield as many pieces as the plan and `max_output_tokens` allow."""
         for piece in pieces:
-            if self._limit is not None and self._spent >= self._limit:
+            if self._limit is not None and self._written >= self._limit:
                 self._full = True
                 return
-            # Trouble is meant for the answer, not for the thinking before it.
-            if self._spent - self._reasoned >= _PIECES_BEFORE_TROUBLE:
+            # A scripted failure hits the answer, not the reasoning before it.
+            if self._written - self._reasoned >= _PIECES_BEFORE_FAILURE:
                 self._break_off()
-            self._spent += 1
+            self._written += 1
             yield piece
 
     def _think(self, pieces: Iterable[str]) -> Iterator[str]:
-        """The same, counted as reasoning."""
-        for piece in self._spend(pieces):
+        """Yield the same pieces, counted as reasoning."""
+        for piece in self._within_limit(pieces):
             self._reasoned += 1
             yield piece
 
@@ -106,18 +113,18 @@ class ResponseEvents:
 
     def _end(self, status: str) -> None:
         self.response["status"] = status
-        self.response["usage"] = usage(self._plan.words_in, self._spent, self._reasoned)
+        self.response["usage"] = usage(self._plan.words_in, self._written, self._reasoned)
         if status == "completed":
             self.response["completed_at"] = int(self._now())
         elif status == "incomplete":
             self.response["incomplete_details"] = {"reason": "max_output_tokens"}
 
-    def _own(self, prefix: str, index: int) -> str:
-        """An id for the part at `index`."""
+    def _id(self, prefix: str, index: int) -> str:
+        """Return the id of the part at `index`."""
         return f"{prefix}_{self._seed[:-4]}{index:04x}"
 
     def _item(self, state: str, index: int, item: dict[str, Any]) -> dict[str, Any]:
-        """An item `added` or `done`; done ones are in every later snapshot."""
+        """Make an item's `added` or `done` event; later snapshots hold every done item."""
         if state == "done":
             self.response["output"] = [*self.response["output"], item]
         return self._event(f"response.output_item.{state}", output_index=index, item=item)
@@ -126,12 +133,12 @@ class ResponseEvents:
         return self._event(kind, response=dict(self.response))
 
     def _event(self, kind: str, **fields: Any) -> dict[str, Any]:
-        """The next event of the stream."""
+        """Make the next event of the stream."""
         self._number += 1
         return {"type": kind, "sequence_number": self._number, **fields}
 
-    def _reason(self, index: int, part: ScriptedReasoning) -> Iterator[Step]:
-        item: dict[str, Any] = {"id": self._own("rs", index), "type": "reasoning", "summary": []}
+    def _reasoning(self, index: int, part: ScriptedReasoning) -> Iterator[TimedEvent]:
+        item: dict[str, Any] = {"id": self._id("rs", index), "type": "reasoning", "summary": []}
         sealed = {"encrypted_content": "rehearsal-partial"} if self._encrypted else {}
         yield 0, self._item("added", index, {**item, **sealed})
         waited = 0
@@ -147,7 +154,7 @@ class ResponseEvents:
 
     def _summary(
         self, where: dict[str, Any], pieces: tuple[str, ...], summary: list[dict[str, str]]
-    ) -> Iterator[Step]:
+    ) -> Iterator[TimedEvent]:
         kind, part = "response.reasoning_summary", {"type": "summary_text", "text": ""}
         yield 0, self._event(f"{kind}_part.added", **where, part=part)
         text = ""
@@ -159,17 +166,17 @@ class ResponseEvents:
         yield 0, self._event(f"{kind}_part.done", **where, part=part)
         summary.append(part)
 
-    def _say(self, index: int, said: ScriptedMessage) -> Iterator[Step]:
-        own = self._own("msg", index)
-        where = {"item_id": own, "output_index": index, "content_index": 0}
-        key, kind = ("refusal", "refusal") if said.refusal else ("text", "output_text")
-        bare: dict[str, Any] = {} if said.refusal else {"logprobs": []}
-        part = {"type": kind, **({} if said.refusal else {"annotations": []}), **bare}
-        item = {"id": own, "type": "message", "role": "assistant", "status": "in_progress"}
+    def _message(self, index: int, message: ScriptedMessage) -> Iterator[TimedEvent]:
+        item_id = self._id("msg", index)
+        where = {"item_id": item_id, "output_index": index, "content_index": 0}
+        key, kind = ("refusal", "refusal") if message.refusal else ("text", "output_text")
+        bare: dict[str, Any] = {} if message.refusal else {"logprobs": []}
+        part = {"type": kind, **({} if message.refusal else {"annotations": []}), **bare}
+        item = {"id": item_id, "type": "message", "role": "assistant", "status": "in_progress"}
         yield 0, self._item("added", index, {**item, "content": []})
         yield 0, self._event("response.content_part.added", **where, part={**part, key: ""})
         text = ""
-        for piece in self._spend(said.pieces):
+        for piece in self._within_limit(message.pieces):
             text += piece
             yield 1, self._event(f"response.{kind}.delta", **where, delta=piece, **bare)
         part = {**part, key: text}
@@ -177,18 +184,18 @@ class ResponseEvents:
         yield 0, self._event("response.content_part.done", **where, part=part)
         yield 0, self._item("done", index, {**item, "status": self._status, "content": [part]})
 
-    def _call(self, index: int, call: ScriptedCall) -> Iterator[Step]:
+    def _call(self, index: int, call: ScriptedCall) -> Iterator[TimedEvent]:
         prefix, kind, key, event = _CALLS[call.kind]
-        own = self._own(prefix, index)
-        where = {"item_id": own, "output_index": index}
-        item = {"id": own, "type": kind, "call_id": self._own("call", index), "name": call.name}
+        item_id = self._id(prefix, index)
+        where = {"item_id": item_id, "output_index": index}
+        item = {"id": item_id, "type": kind, "call_id": self._id("call", index), "name": call.name}
         # Custom calls carry no status, and the end of their input no name.
         function = call.kind == "function"
         opened = {"status": "in_progress"} if function else {}
         named = {"name": call.name} if function else {}
         yield 0, self._item("added", index, {**item, **opened, key: ""})
         text = ""
-        for piece in self._spend(call.pieces):
+        for piece in self._within_limit(call.pieces):
             text += piece
             yield 1, self._event(f"response.{event}.delta", **where, delta=piece)
         yield 0, self._event(f"response.{event}.done", **where, **{key: text}, **named)

@@ -1,4 +1,4 @@
-"""The items of an input: what they look like, checked one by one and against each other."""
+"""The checks of an input's items, one by one and against each other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ItemKeys(NamedTuple):
-    """The keys of one kind of item, and what its id starts with."""
+    """The keys of one type of item, and the prefix of its id."""
 
     required: Mapping[str, tuple[type, ...]]
     optional: frozenset[str]
@@ -39,7 +39,7 @@ SHAPES: Mapping[str, ItemKeys] = {
         {"call_id": _TEXT, "output": _CONTENT}, _EXTRA | {"caller"}, ""
     ),
 }
-#: Items of hosted tools and the like: let through, the script has nothing to say about them.
+#: Items of hosted tools and the like: accepted, and ignored by the script.
 _OTHERS = frozenset(
     {
         *("additional_tools", "apply_patch_call", "apply_patch_call_output"),
@@ -51,15 +51,19 @@ _OTHERS = frozenset(
         *("tool_search_call", "tool_search_output", "web_search_call"),
     }
 )
-_SAID = ("input_text", "input_image", "input_file")
-_ANSWERED = ("output_text", "refusal")
+_INPUT_PARTS = ("input_text", "input_image", "input_file")
+_OUTPUT_PARTS = ("output_text", "refusal")
 _CALLS = {"function_call": "function call", "custom_tool_call": "custom tool call"}
 #: What the encrypted content of a finished reasoning item starts with; a partial one does not.
 SEAL = "rehearsal-final-"
 
 
 def check_items(items: list[Any]) -> None:
-    """Raises Refused at the first item that the hosted API would not take."""
+    """Check the items as the hosted API does.
+
+    Raises:
+        RequestRefused: At the first item that the hosted API refuses.
+    """
     for index, item in enumerate(items):
         check_type(f"input[{index}]", item, (dict,))
         _check_item(f"input[{index}]", item)
@@ -98,9 +102,11 @@ def _check_shape(at: str, item: dict[str, Any], shape: ItemKeys) -> None:
             )
     if item.get("status") not in (None, "in_progress", "completed", "incomplete"):
         wrong(f"{at}.status", item["status"], ("in_progress", "completed", "incomplete"))
-    own = item.get("id")
-    if own is not None and not (isinstance(own, str) and own.startswith(shape.prefix)):
-        message = f"Invalid '{at}.id': '{own}'. Expected an ID that begins with '{shape.prefix}'."
+    item_id = item.get("id")
+    if item_id is not None and not (isinstance(item_id, str) and item_id.startswith(shape.prefix)):
+        message = (
+            f"Invalid '{at}.id': '{item_id}'. Expected an ID that begins with '{shape.prefix}'."
+        )
         raise RequestRefused(message, param=f"{at}.id", code="invalid_value")
 
 
@@ -110,7 +116,7 @@ def _check_message(at: str, item: dict[str, Any]) -> None:
         wrong(f"{at}.role", item["role"], roles)
     if isinstance(item["content"], str):
         return
-    kinds = _ANSWERED if item["role"] == "assistant" else _SAID
+    kinds = _OUTPUT_PARTS if item["role"] == "assistant" else _INPUT_PARTS
     for index, part in enumerate(item["content"]):
         where = f"{at}.content[{index}]"
         check_type(where, part, (dict,))
@@ -125,15 +131,17 @@ def _check_message(at: str, item: dict[str, Any]) -> None:
 
 def _check_ids(items: list[dict[str, Any]]) -> None:
     seen: set[str] = set()
-    for own in [item["id"] for item in items if isinstance(item.get("id"), str)]:
-        if own in seen:
-            message = f"Duplicate item found with id {own}. Remove duplicate items and try again."
+    for item_id in [item["id"] for item in items if isinstance(item.get("id"), str)]:
+        if item_id in seen:
+            message = (
+                f"Duplicate item found with id {item_id}. Remove duplicate items and try again."
+            )
             raise RequestRefused(message, param="input")
-        seen.add(own)
+        seen.add(item_id)
 
 
 def _check_calls(items: list[dict[str, Any]]) -> None:
-    """Every output answers an earlier call, every call has its output."""
+    """Check that every output answers an earlier call, and every call has its output."""
     for call, name in _CALLS.items():
         asked: dict[str, bool] = {}
         for item in items:
@@ -152,14 +160,14 @@ def _check_calls(items: list[dict[str, Any]]) -> None:
 
 
 def _check_reasoning(items: list[dict[str, Any]]) -> None:
-    """Reasoning goes with what it led to, and encrypted content is the finished one."""
+    """Check that an item of the model follows reasoning, and that encrypted content is final."""
     nobody = {"role": "nobody"}
     for item, following in zip(items, [*items[1:], nobody], strict=True):
         if item.get("type") != "reasoning":
             continue
         name = f"Item '{item.get('id')}' of type 'reasoning'"
-        by_others = following.get("role", "assistant") != "assistant"
-        if by_others or following.get("type", "").endswith("_output"):
+        by_client = following.get("role", "assistant") != "assistant"
+        if by_client or following.get("type", "").endswith("_output"):
             message = f"{name} was provided without its required following item."
             raise RequestRefused(message, param="input")
         if not str(item.get("encrypted_content") or SEAL).startswith(SEAL):

@@ -1,8 +1,8 @@
-"""How a request is refused, and the single checks that do; worded like the hosted API's."""
+"""The refusal of a request, and single checks that raise it, worded like the hosted API's."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -19,7 +19,16 @@ _NAMES = {
 
 
 class RequestRefused(Exception):
-    """Answered with `status` and an error body, in OpenAI's shape, instead of a response."""
+    """An error that is sent instead of a response, in OpenAI's shape.
+
+    Args:
+        message: The text for people.
+        param: The parameter at fault.
+        code: The error's code.
+        status: The HTTP status.
+        kind: The error's type.
+        headers: HTTP headers to send with it.
+    """
 
     def __init__(
         self,
@@ -40,14 +49,23 @@ class RequestRefused(Exception):
 
 
 def missing(path: str) -> RequestRefused:
-    """A parameter that has to be there."""
+    """Return the refusal of a request that lacks a required parameter."""
     return RequestRefused(
         f"Missing required parameter: '{path}'.", param=path, code="missing_required_parameter"
     )
 
 
 def check_type(path: str, value: object, types: tuple[type, ...]) -> None:
-    """Exact types: true is no integer."""
+    """Check that a value has exactly one of these types: true is no integer.
+
+    Args:
+        path: The parameter's path, for the message.
+        value: The value.
+        types: The allowed types.
+
+    Raises:
+        RequestRefused: It has another type.
+    """
     if type(value) in types:
         return
     wanted = " or ".join(_NAMES[kind] for kind in types)
@@ -61,7 +79,17 @@ def check_type(path: str, value: object, types: tuple[type, ...]) -> None:
 def check_choice(
     path: str, where: Mapping[str, Any], choices: Collection[str], *, within: str = ""
 ) -> None:
-    """`path` leads through objects, a.b; absent and null are fine. `within` goes before it."""
+    """Check that a parameter has one of a closed set of values; absent and null are fine.
+
+    Args:
+        path: The path through nested objects, as a.b.
+        where: The object in which the path starts.
+        choices: The allowed values.
+        within: The path of `where`, for the message.
+
+    Raises:
+        RequestRefused: It has another value.
+    """
     *outer, key = path.split(".")
     for name in outer:
         where = where.get(name) or {}
@@ -70,8 +98,17 @@ def check_choice(
         wrong(f"{within}{path}", value, choices)
 
 
-def wrong(path: str, value: object, choices: Collection[str]) -> None:
-    """A value of a closed set that is none of it."""
+def wrong(path: str, value: object, choices: Collection[str]) -> NoReturn:
+    """Refuse a value that is not in its closed set.
+
+    Args:
+        path: The parameter's path, for the message.
+        value: The value.
+        choices: The allowed values.
+
+    Raises:
+        RequestRefused: Always.
+    """
     raise RequestRefused(
         f"Invalid value: '{value}'. Supported values are: {', '.join(map(repr, choices))}.",
         param=path,

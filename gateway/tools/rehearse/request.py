@@ -1,4 +1,4 @@
-"""Request bytes -> a checked request, with the hosted API's refusals."""
+"""The bytes of a request -> a checked request, with the hosted API's refusals."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from gateway.tools.rehearse.refusals import RequestRefused, check_choice, check_
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Every top-level key of the public API and what it may hold; null is allowed besides for all but
-#: `model`. The keys of the WebSocket envelope (type, generate, stream_id) are rightly unknown here.
+#: Every top-level key of the public API and the types of its value; all but `model` may be null.
+#: The keys of the WebSocket envelope (type, generate, stream_id) are unknown here on purpose.
 KEYS: Mapping[str, tuple[type, ...]] = {
     "background": (bool,),
     "context_management": (list,),
@@ -70,7 +70,11 @@ _TOOL_KEYS: dict[str, dict[str, tuple[type, ...]]] = {
 
 
 def read(body: bytes) -> dict[str, Any]:
-    """Raises Refused where the hosted API would answer with a 4xx."""
+    """Decode and check a request.
+
+    Raises:
+        RequestRefused: The hosted API would answer with a 4xx.
+    """
     try:
         request = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -115,7 +119,7 @@ def _check_values(request: dict[str, Any]) -> None:
 
 
 def _check_state(request: dict[str, Any]) -> None:
-    """This backend keeps nothing between requests, so whatever a request leans on is unknown."""
+    """Refuse every reference to earlier requests, as this backend keeps nothing between them."""
     parent = request.get("previous_response_id")
     if parent is not None:
         raise RequestRefused(
@@ -133,7 +137,7 @@ def _check_state(request: dict[str, Any]) -> None:
 
 
 def _check_tools(request: dict[str, Any]) -> None:
-    """Raises Refused at the first tool that the hosted API would not take."""
+    """Refuse the first tool that the hosted API would not accept."""
     for index, tool in enumerate(request.get("tools") or []):
         at = f"tools[{index}]"
         check_type(at, tool, (dict,))
@@ -152,7 +156,7 @@ def _check_tools(request: dict[str, Any]) -> None:
 
 
 def _check_format(request: dict[str, Any]) -> None:
-    """The same for `text.format`."""
+    """Refuse a `text.format` that the hosted API would not accept."""
     shape = (request.get("text") or {}).get("format")
     if shape is None:
         return

@@ -1,10 +1,10 @@
-"""The response object: what the request asked for, and how far it has come."""
+"""The response object at its start, and its usage at its end."""
 
 from __future__ import annotations
 
 from typing import Any
 
-#: What a request may set and a response repeats, with what holds where it does not.
+#: The settings that a response repeats from its request, with their defaults.
 DEFAULTS: dict[str, Any] = {
     "background": False,
     "instructions": None,
@@ -36,12 +36,18 @@ _OPEN: dict[str, Any] = {
 }
 
 
-def response(request: dict[str, Any], own: str, now: int) -> dict[str, Any]:
-    """The object as it stands at `response.created`."""
+def response(request: dict[str, Any], response_id: str, now: int) -> dict[str, Any]:
+    """Return the response object at `response.created`.
+
+    Args:
+        request: The checked request.
+        response_id: The response's id.
+        now: The time in seconds since the epoch.
+    """
     repeated = {key: request[key] for key in DEFAULTS if request.get(key) is not None}
     tier = request.get("service_tier")
     return {
-        "id": own,
+        "id": response_id,
         "object": "response",
         "created_at": now,
         "status": "in_progress",
@@ -57,7 +63,13 @@ def response(request: dict[str, Any], own: str, now: int) -> dict[str, Any]:
 
 
 def usage(words_in: int, words_out: int, reasoned: int) -> dict[str, Any]:
-    """One word is one token; nothing is ever cached."""
+    """Return the usage of a response: one word is one token, and nothing is cached.
+
+    Args:
+        words_in: Words of the input.
+        words_out: Words of the output, reasoning included.
+        reasoned: Words of the reasoning.
+    """
     return {
         "input_tokens": words_in,
         "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},

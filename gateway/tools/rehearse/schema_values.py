@@ -1,4 +1,4 @@
-"""JSON schema -> one plausible value."""
+"""A JSON schema -> one plausible value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ _DEPTH = 6
 
 
 def value(schema: Any, topic: str, nth: int = 0) -> Any:
-    """The same value for the same arguments; `nth` makes a second call differ from the first."""
+    """Return a value of a schema, always the same for the same arguments.
+
+    Args:
+        schema: The JSON schema.
+        topic: The text of its strings.
+        nth: The number of the call, so that a second one differs from the first.
+    """
     return _value(schema, schema, topic, nth, _DEPTH)
 
 
@@ -36,7 +42,7 @@ def _value(schema: Any, root: Any, topic: str, nth: int, depth: int) -> Any:
 
 
 def _inner(schema: Mapping[str, Any], root: Any) -> Any:
-    """The schema that this one only points at."""
+    """Return the schema that this one only points at, if it does."""
     for key in ("anyOf", "oneOf", "allOf"):
         if schema.get(key):
             return schema[key][0]

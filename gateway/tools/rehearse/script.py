@@ -1,4 +1,4 @@
-"""What was said -> a plan of the answer. The same request always gets the same answer."""
+"""A conversation -> a plan of the answer. The same request always gets the same answer."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from gateway.tools.rehearse.conversation import (
     TOPIC_NOISE,
     Conversation,
     brief,
-    hear,
     opening,
     phrases,
+    read_conversation,
 )
 from gateway.tools.rehearse.refusals import RequestRefused
 from gateway.tools.rehearse.schema_values import value
 
 _EFFORT = {"minimal": 6, "low": 9, "medium": 14, "high": 20, "xhigh": 26, "max": 32}
-#: Words of an answer that nobody gave a length.
-_FEW = 30
-#: Words about the subject that an answer of a given length has at least.
-_SOME = 6
-_REASONS = (
+#: Words of an answer for which the message sets no length.
+_DEFAULT_WORDS = 30
+#: Words about the topic that an answer of a set length has at least.
+_TOPIC_WORDS = 6
+_REASONING = (
     'The last message is about "{topic}", so the answer has to start there. Earlier messages '
     "matter less, and the closing sentence has to come last. Counting the words once more does "
     "no harm."
@@ -45,7 +45,7 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScriptedReasoning:
-    """Thinking: parts of pieces, shown as a summary if `shown`."""
+    """Reasoning: parts of pieces, shown as a summary if `shown`."""
 
     parts: tuple[tuple[str, ...], ...]
     shown: bool
@@ -78,16 +78,20 @@ class AnswerPlan:
 
 
 def decide(request: dict[str, Any]) -> AnswerPlan:
-    """Raises Refused when the last user message asks for that."""
-    heard = hear(request)
-    asked = heard.last.lower()
+    """Plan the answer to a checked request.
+
+    Raises:
+        RequestRefused: The last user message asks for a refusal, or a schema is invalid.
+    """
+    conversation = read_conversation(request)
+    asked = conversation.last.lower()
     _refuse(asked)
-    topic = _topic(heard.last)
-    calls = () if heard.ends_with_output else _calls(request, asked, topic)
-    answer = calls or (_say(request, heard, topic),)
+    topic = _topic(conversation.last)
+    calls = () if conversation.ends_with_output else _calls(request, asked, topic)
+    answer = calls or (_message(request, conversation, topic),)
     endings = (Ending.FAIL, Ending.CUT, Ending.STALL)
     ending = next((one for one in endings if re.search(rf"\b{one}\b", asked)), Ending.WHOLE)
-    return AnswerPlan((*_reason(request, topic), *answer), ending, heard.words)
+    return AnswerPlan((*_reasoning(request, topic), *answer), ending, conversation.words)
 
 
 def _refuse(asked: str) -> None:
@@ -110,17 +114,17 @@ def _refuse(asked: str) -> None:
 
 
 def _topic(last: str) -> str:
-    """The longest word that is not a stage direction."""
-    found = re.findall(r"\w+", TOPIC_NOISE.sub(" ", last))
-    return max(found, key=len, default="rehearsal")[:40]
+    """Return the longest word that is not a stage direction."""
+    words = re.findall(r"\w+", TOPIC_NOISE.sub(" ", last))
+    return max(words, key=len, default="rehearsal")[:40]
 
 
-def _reason(request: dict[str, Any], topic: str) -> tuple[ScriptedReasoning, ...]:
+def _reasoning(request: dict[str, Any], topic: str) -> tuple[ScriptedReasoning, ...]:
     wanted = request.get("reasoning") or {}
     effort = wanted.get("effort")
     if effort in (None, "none"):
         return ()
-    pieces = _pieces(_REASONS.format(topic=topic).split()[: _EFFORT[effort]])
+    pieces = _pieces(_REASONING.format(topic=topic).split()[: _EFFORT[effort]])
     half = len(pieces) // 2
     detailed = wanted.get("summary") == "detailed"
     parts = (pieces[:half], _pieces([piece.strip() for piece in pieces[half:]]))
@@ -168,38 +172,40 @@ def _pieces(words: list[str]) -> tuple[str, ...]:
     return tuple(word if index == 0 else f" {word}" for index, word in enumerate(words))
 
 
-def _say(request: dict[str, Any], heard: Conversation, topic: str) -> ScriptedMessage:
+def _message(request: dict[str, Any], conversation: Conversation, topic: str) -> ScriptedMessage:
     shape = (request.get("text") or {}).get("format") or {}
     if shape.get("type") == "json_schema":
         return ScriptedMessage(_slices(_json(shape.get("schema"), topic)))
-    asked = heard.last.lower()
+    asked = conversation.last.lower()
     if re.search(r"\brefuse\b", asked):
         return ScriptedMessage(
             _pieces(f"You asked me to refuse, so I do. {CLOSING}".split()), refusal=True
         )
     count = re.search(r"\bin (\d{1,6}) words?\b", asked)
-    start = opening(heard, request)
+    start = opening(conversation, request)
     if count is None:
         return ScriptedMessage(_pieces(_words(start, topic)))
-    return ScriptedMessage(_pieces(_exactly(int(count[1]), start, brief(heard, topic), topic)))
+    return ScriptedMessage(
+        _pieces(_exactly(int(count[1]), start, brief(conversation, topic), topic))
+    )
 
 
 def _words(start: list[str], topic: str) -> list[str]:
-    """As many words as it takes to be watched."""
+    """Return enough words to be watched."""
     words = list(start)
     for phrase in phrases(topic, zlib.crc32(topic.encode())):
-        if len(words) >= max(_FEW, len(start) + 12):
+        if len(words) >= max(_DEFAULT_WORDS, len(start) + 12):
             break
         words += phrase
     return words + CLOSING.split()
 
 
 def _exactly(count: int, start: list[str], short: list[str], topic: str) -> list[str]:
-    """`count` words; few ones are about the message rather than about the conversation."""
+    """Return `count` words; few words are about the message rather than the conversation."""
     closing = CLOSING.split()
     closing = closing[-min(count, len(closing) if count > 2 * len(closing) else 1) :]
     room = count - len(closing)
-    words = list(start if len(start) + _SOME <= room else short)[:room]
+    words = list(start if len(start) + _TOPIC_WORDS <= room else short)[:room]
     for phrase in phrases(topic, zlib.crc32(topic.encode())):
         if len(words) >= room:
             break

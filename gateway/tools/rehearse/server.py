@@ -1,4 +1,4 @@
-"""HTTP and SSE around the script: the one endpoint that generates, and the routes beside it."""
+"""HTTP and SSE around the script: the endpoint that generates, and the routes beside it."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
 NAME = "multilane-rehearse"
 MODEL = "rehearse"
 _STALL_SECONDS = 600
-#: For what is still told at the end.
-_LAST_SECONDS = 1.0
+#: How long a shutdown waits for answers on their way, in seconds.
+_DRAIN_SECONDS = 1.0
 
 _log = logging.getLogger("multilane.rehearse")
 
 
 def _json(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """A JSON answer with a request id, as the hosted API gives one."""
+    """Return a JSON answer with a request id, as the hosted API sends one."""
     body = msgspec.json.encode(content)
     named = {"x-request-id": f"req_{uuid.uuid4().hex}", **(headers or {})}
     return Response(body, status, named, "application/json")
 
 
 class RehearsalApp:
-    """An ASGI application, and its figures."""
+    """The ASGI application that generates answers, and its counters."""
 
     def __init__(self, rate: float) -> None:
         self._rate = rate
@@ -61,7 +61,7 @@ class RehearsalApp:
         return len(self._running)
 
     def stop(self) -> None:
-        """Break off every answer that is on its way."""
+        """Cut every answer that is on its way."""
         for scope in self._running:
             scope.cancel()
 
@@ -77,22 +77,22 @@ class RehearsalApp:
         except ClientDisconnect:
             self.cancelled += 1
             return
-        telling = ResponseEvents(request, plan, uuid.uuid4().hex, time.time)
-        tell = self._stream if request.get("stream") else self._whole
+        events = ResponseEvents(request, plan, uuid.uuid4().hex, time.time)
+        send_events = self._stream if request.get("stream") else self._whole
         left = True
         tasks = anyio.create_task_group()
         self._running.add(tasks.cancel_scope)
         try:
             async with tasks:
                 tasks.start_soon(_watch, receive, tasks.cancel_scope)
-                await tell(telling, plan.ending, send)
+                await send_events(events, plan.ending, send)
                 left = False
                 tasks.cancel_scope.cancel()
         finally:
             self._running.discard(tasks.cancel_scope)
             self.cancelled += left
 
-    async def _stream(self, telling: ResponseEvents, ending: Ending, send: Send) -> None:
+    async def _stream(self, events: ResponseEvents, ending: Ending, send: Send) -> None:
         headers = [
             (b"content-type", b"text/event-stream; charset=utf-8"),
             (b"x-request-id", f"req_{uuid.uuid4().hex}".encode()),
@@ -102,23 +102,23 @@ class RehearsalApp:
             await _stall(send)
             return
         pace = _Pace(self._rate)
-        for words, event in telling.steps():
+        for words, event in events.timed():
             await pace.wait(words)
             data = b"event: %b\ndata: %b\n\n" % (event["type"].encode(), msgspec.json.encode(event))
             await send({"type": "http.response.body", "body": data, "more_body": True})
-        # Left unfinished, the server closes the connection: that is the cut.
-        if telling.response["status"] != "in_progress":
+        # An unfinished body makes the server close the connection: that is the cut.
+        if events.response["status"] != "in_progress":
             await send({"type": "http.response.body", "body": b""})
 
-    async def _whole(self, telling: ResponseEvents, ending: Ending, send: Send) -> None:
+    async def _whole(self, events: ResponseEvents, ending: Ending, send: Send) -> None:
         if ending is Ending.STALL:
             await anyio.sleep(_STALL_SECONDS)
             return
         pace = _Pace(self._rate)
-        for words, _ in telling.steps():
+        for words, _ in events.timed():
             await pace.wait(words)
-        cut = telling.response["status"] == "in_progress"
-        answer = _json(telling.response)
+        cut = events.response["status"] == "in_progress"
+        answer = _json(events.response)
         body = answer.body[: len(answer.body) // 2] if cut else answer.body
         headers = answer.raw_headers
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -126,15 +126,15 @@ class RehearsalApp:
 
 
 class _Pace:
-    """Words a second, measured from the start so that no delay adds up."""
+    """Keeps to words a second, measured from the start so that no delay adds up."""
 
     def __init__(self, rate: float) -> None:
-        self._a_word = 1 / rate if rate > 0 else 0.0
+        self._per_word = 1 / rate if rate > 0 else 0.0
         self._due = anyio.current_time()
 
     async def wait(self, words: int) -> None:
-        self._due += words * self._a_word
-        # Also without a wait the loop gets its turn, or nobody would notice that the client left.
+        self._due += words * self._per_word
+        # The loop gets its turn without a wait too, or nobody notices that the client left.
         await anyio.sleep(max(0.0, self._due - anyio.current_time()) if words else 0)
 
 
@@ -150,8 +150,8 @@ async def _stall(send: Send) -> None:
         await anyio.sleep(1)
 
 
-def build(stage: RehearsalApp) -> Starlette:
-    """The application."""
+def build(app: RehearsalApp) -> Starlette:
+    """Return the whole application around `app`."""
 
     async def models(_: Request) -> Response:
         model = {"id": MODEL, "object": "model", "created": 0, "owned_by": NAME}
@@ -162,7 +162,7 @@ def build(stage: RehearsalApp) -> Starlette:
 
     async def stats(_: Request) -> Response:
         names = ("requests", "open", "cancelled")
-        return _json({name: getattr(stage, name) for name in names})
+        return _json({name: getattr(app, name) for name in names})
 
     async def unknown(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
@@ -170,7 +170,7 @@ def build(stage: RehearsalApp) -> Starlette:
         return _json(RequestRefused(message, status=status).body, status)
 
     routes = [
-        Route("/{prefix:path}v1/responses", stage, methods=["POST"]),
+        Route("/{prefix:path}v1/responses", app, methods=["POST"]),
         Route("/{prefix:path}v1/models", models),
         Route("/health", health),
         Route("/stats", stats),
@@ -179,41 +179,46 @@ def build(stage: RehearsalApp) -> Starlette:
 
 
 class _Server(OrderlyServer):
-    def __init__(self, config: uvicorn.Config, stage: RehearsalApp, place: str) -> None:
+    def __init__(self, config: uvicorn.Config, app: RehearsalApp, address: str) -> None:
         super().__init__(config)
-        self._stage = stage
-        self._place = place
+        self._app = app
+        self._address = address
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         _log.info(
-            "%s on %s: a scripted backend for trying and testing, no model", NAME, self._place
+            "%s on %s: a scripted backend for trying and testing, no model", NAME, self._address
         )
-        sys.stdout.write(f"ready http://{self._place}/v1\n")
+        sys.stdout.write(f"ready http://{self._address}/v1\n")
         sys.stdout.flush()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        with anyio.move_on_after(_LAST_SECONDS):
-            while self._stage.open and not self.force_exit:  # noqa: ASYNC110  (a signal's flag)
+        with anyio.move_on_after(_DRAIN_SECONDS):
+            while self._app.open and not self.force_exit:  # noqa: ASYNC110  (a signal's flag)
                 await anyio.sleep(0.05)
-        self._stage.stop()
+        self._app.stop()
         await super().shutdown(sockets)
 
 
 def serve(host: str, port: int, rate: float) -> None:
-    """Serve until a signal; `rate` is words a second, 0 as fast as possible, port 0 any free one.
+    """Serve until a signal. Print `ready http://HOST:PORT/v1` to stdout once it listens.
 
-    Prints `ready http://HOST:PORT/v1`, and nothing else, to stdout once it listens. Raises
-    BindFailed.
+    Args:
+        host: The address to listen on.
+        port: The port, 0 for any free one.
+        rate: Words a second, 0 for as fast as possible.
+
+    Raises:
+        BindFailed: The address is taken, or is not this machine's.
     """
     logs.configure("info", "text")
-    # A cut asked for is no error of the server.
+    # A scripted cut is not an error of the server.
     logging.getLogger("uvicorn.error").addFilter(
         lambda record: "without completing response" not in record.getMessage()
     )
-    stage = RehearsalApp(rate)
+    app = RehearsalApp(rate)
     config = uvicorn.Config(
-        build(stage),
+        build(app),
         http="httptools",
         ws="none",
         lifespan="off",
@@ -226,4 +231,4 @@ def serve(host: str, port: int, rate: float) -> None:
     )
     listener = listen(host, port)
     with contextlib.closing(listener), contextlib.suppress(KeyboardInterrupt):
-        _Server(config, stage, listener.place).run(listener.sockets)
+        _Server(config, app, listener.place).run(listener.sockets)
