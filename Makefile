@@ -2,34 +2,44 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+# What `make quick` runs: no process, no real backend, nothing that waits.
+QUICK := tests/machines tests/steering tests/dialects tests/lies
 
-.PHONY: serve demo test check lint types imports tests format constraints clean
+.DEFAULT_GOAL := serve
 
-serve: $(VENV)/installed
+.PHONY: help serve demo test quick check lint types imports tests format constraints clean
+
+help: ## List these targets.
+	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+
+serve: $(VENV)/installed ## Start a gateway on port 8080 with a scripted backend (the default target).
 	$(BIN)/multilane serve
 
-demo: $(VENV)/demo
+demo: $(VENV)/demo ## Start a gateway in front of a small real model (a download of about 130 MB).
 	$(BIN)/multilane demo
 
-# Everything CI runs. Changes nothing.
-test: check tests
+test: check tests ## Run everything that CI runs. Changes nothing.
 
-check: lint types imports
+quick: lint ## Run ruff and the tests that open no socket: under a minute.
+	$(PYTEST) $(QUICK)
 
-lint: $(VENV)/dev
+check: lint types imports ## Run the static checks: ruff, mypy and the layers between packages.
+
+lint: $(VENV)/dev ## Check format and style with ruff.
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 
-types: $(VENV)/dev
+types: $(VENV)/dev ## Check types with mypy --strict.
 	$(BIN)/mypy
 
-imports: $(VENV)/dev
+imports: $(VENV)/dev ## Check which package imports which.
 	$(BIN)/lint-imports --no-cache
 
-tests: $(VENV)/dev $(VENV)/demo
-	$(BIN)/python -m pytest
+tests: $(VENV)/dev $(VENV)/demo ## Run all tests, in as many processes as there are cores.
+	$(PYTEST)
 
-format: $(VENV)/dev
+format: $(VENV)/dev ## Format the code and apply ruff's safe fixes.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -55,11 +65,11 @@ $(VENV)/demo: $(VENV)/installed
 	@touch $@
 
 # Pins name no download host, so any index serves them.
-constraints: $(VENV)/dev
+constraints: $(VENV)/dev ## Write constraints.txt anew from the newest releases.
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --no-emit-index-url --no-annotate --no-header \
 		--group dev --output-file constraints.txt pyproject.toml
 	printf 'xllamacpp==2026.10.11549\n' >> constraints.txt
 
-clean:
+clean: ## Remove the virtual environment.
 	rm -rf $(VENV)
