@@ -1,4 +1,4 @@
-"""cases.md 9: who gets in, what of them goes on to the backend, and what of others they see."""
+"""field-cases.md 9: who gets in, which headers go on, and what of others they see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cases.md 4: calls and what answers them, of every kind, however far back."""
+"""field-cases.md 4: calls and what answers them, of every kind, however far back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cases.md 1: numbers, lanes, and what passes through unchanged."""
+"""field-cases.md 1: numbers, lanes, and what passes through unchanged."""
 
 from __future__ import annotations
 

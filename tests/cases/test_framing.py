@@ -1,4 +1,4 @@
-"""cases.md 2: server-sent events, however they are cut and framed."""
+"""field-cases.md 2: server-sent events, however they are cut and framed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cases.md 5: routing is not lineage; forks and warm-ups share their parent and nothing else."""
+"""field-cases.md 5: routing is not lineage; forks and warm-ups share only their parent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cases.md 3: every response ends once, and frees its lane; whoever leaves takes all along."""
+"""field-cases.md 3: every response ends once, and frees its lane; leaving cancels all."""
 
 from __future__ import annotations
 

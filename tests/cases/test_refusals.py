@@ -1,4 +1,4 @@
-"""cases.md 9: the backend refuses, and the client learns what it said, on the lane it was for."""
+"""field-cases.md 9: a backend refuses, and the client learns what it said, on its lane."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cases.md 4: what a continuation carries, each item once and value for value."""
+"""field-cases.md 4: what a continuation carries, each item once and value for value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cases.md 6: where a running response may stop for a steer, and what is left of it."""
+"""field-cases.md 6: where a running response may stop for a steer, and what is left of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""protocol.md 4 and cases.md B50, B73: silence is bounded, life is not."""
+"""protocol.md 4 and field-cases.md B50, B73: silence is bounded, life is not."""
 
 from __future__ import annotations
 
