@@ -6,7 +6,6 @@ An error message says what is allowed and never repeats the value, which may be 
 from __future__ import annotations
 
 import ipaddress
-import pkgutil
 import re
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
@@ -14,8 +13,7 @@ from urllib.parse import urlsplit
 from annotated_types import Ge, Gt, Le
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationInfo
 
-import gateway.dialects
-from gateway.upstream.dialect import find
+from gateway.upstream.dialect import AUTO, check_transport, dialect_names
 from gateway.upstream.transport.request_head import SPOKEN_FOR, sendable
 from gateway.upstream.transport.route import resolvable
 
@@ -27,27 +25,7 @@ REDIS_SCHEMES: Final = (
 CREDENTIALS: Final = frozenset({"authorization", "api-key", "x-api-key"})
 #: Where the key of an `[[upstreams]]` table belongs.
 KEY_PLACES: Final = "set key_env (a variable's name) or key_file (a path)"
-#: Stands for the dialect that the gateway detects by asking the backend.
-AUTO: Final = "auto"
 UNITS: Final = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "B": 1}
-
-
-def dialects() -> list[str]:
-    """Return the names of the modules in gateway/dialects without importing them."""
-    names = [module.name for module in pkgutil.iter_modules(gateway.dialects.__path__)]
-    return sorted(name for name in names if not name.startswith("_"))
-
-
-def check_transport(transport: str, dialect: str | None) -> None:
-    """Raise ValueError if backends of `dialect` do not support `transport`."""
-    if transport != "websocket" or dialect in (None, AUTO):
-        return  # what `auto` finds is checked then
-    if not find(dialect).websocket_lanes:
-        speaking = [name for name in dialects() if find(name).websocket_lanes]
-        raise ValueError(
-            f"backends of dialect {dialect} do not speak over WebSocket; "
-            f"those of {', '.join(speaking)} do"
-        )
 
 
 def is_loopback(host: str) -> bool:
@@ -151,7 +129,7 @@ def _redis(url: str) -> str:
 
 
 def _dialect(value: str) -> str:
-    names = [AUTO, *dialects()]
+    names = [AUTO, *dialect_names()]
     if value not in names:
         raise ValueError(f"must be one of {', '.join(names)}")
     return value

@@ -15,7 +15,6 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from gateway.config.setting_types import (
     ANY_CASE,
-    AUTO,
     SIZE,
     UNITS,
     ApiKey,
@@ -36,10 +35,10 @@ from gateway.config.setting_types import (
     SteerBoundary,
     Steering,
     Transport,
-    dialects,
     is_loopback,
 )
 from gateway.config.upstream_settings import UpstreamSettings  # noqa: TC001  (pydantic reads it)
+from gateway.upstream.dialect import AUTO, dialect_names
 from gateway.upstream.transport import defaults
 
 PREFIX: Final = "MULTILANE_"
@@ -72,7 +71,7 @@ class Settings(BaseSettings):
     dialect: DialectName = Field(
         AUTO,
         description="How the backend speaks: `auto` detects it and logs the result; or one of "
-        f"{', '.join(dialects())}.",
+        f"{', '.join(dialect_names())}.",
     )
     upstream_transport: Transport = Field(
         "http", description="How to reach the backend; `websocket` if it speaks this protocol."
@@ -223,7 +222,7 @@ def choices(name: str, model: type[BaseModel] = Settings) -> list[str]:
     """Return the values of a field that is a choice; empty for any other field."""
     kind = model.model_fields[name].annotation
     if name == "dialect":
-        return [AUTO, *dialects()]
+        return [AUTO, *dialect_names()]
     return list(get_args(kind)) if get_origin(kind) is Literal else []
 
 

@@ -7,7 +7,6 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.config.setting_types import (
-    AUTO,
     ApiKey,
     BaseUrl,
     Count,
@@ -22,6 +21,7 @@ from gateway.config.setting_types import (
     Transport,
     VariableName,
 )
+from gateway.upstream.dialect import AUTO
 from gateway.upstream.transport import defaults
 
 

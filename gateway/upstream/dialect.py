@@ -1,16 +1,24 @@
-"""How a backend wants to be asked: data, and a pure function or two, one file a backend."""
+"""How a backend is asked: the dialects, each one data and a pure function or two in its own file.
+
+The gateway logs what it leaves out of a request if that changes the answer. Where the request means
+nothing without it, the request is refused (400, naming the param).
+"""
 
 from __future__ import annotations
 
+import logging
+import pkgutil
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import Raw
 
+import gateway.dialects
+from gateway.logs import ThrottledWarnings
 from gateway.upstream.history.replay import replayed
-from gateway.upstream.request_settings import NOTICES, settings
 from lanes.codec import encode
+from lanes.errors import ClientFault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +26,21 @@ if TYPE_CHECKING:
     from gateway.upstream.history.replay import Replay
     from lanes.ports import Event
     from lanes.stream.profile import Profile
+
+#: Stands for a dialect that the gateway has to detect.
+AUTO: Final = "auto"
+#: Throttled: what a backend does not take is asked for again with every request.
+NOTICES: Final = ThrottledWarnings(logging.getLogger("multilane.dialect"), every=600.0)
+#: The gateway owns the state: it sends the whole input itself, and the backend stores nothing.
+_STATE_KEYS = frozenset({"input", "previous_response_id", "store", "stream"})
+#: Settings that change the answer.
+_MEANT = frozenset(
+    {"instructions", "max_output_tokens", "max_tool_calls", "parallel_tool_calls", "prompt"}
+    | {"reasoning", "temperature", "text", "tool_choice", "tools", "top_logprobs", "top_p"}
+    | {"truncation"}
+)
+#: Values that ask for what happens anyway.
+_DEFAULTS: Final[tuple[Any, ...]] = (None, "auto", "disabled", [], {})
 
 
 class Converter(Protocol):
@@ -27,26 +50,34 @@ class Converter(Protocol):
         """Convert the events of one read."""
 
     def finish(self) -> list[Event]:
-        """The body has ended: what is still owed."""
+        """Return the events still owed at the end of the body."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """One backend's way of speaking the Responses API.
 
-    `path` follows the base URL; `auth_header` and `auth_scheme` carry the key. `keys` are the
-    request's keys that it takes, None for any; `drops` those that it does nothing about, or refuses
-    whatever their value; `keeps_nulls`: a null the client sent is sent on, else it is left out.
-    `tools` are the types of tools that it takes, None for any; `conversations`: it keeps them.
-    `replay` brings the input into the form that the backend takes; without it items go as they are.
-    `shape` has the last word on the request, `converter` makes what reads a body that is no stream
-    of Responses events; it is given the client's body, for an answer may need the question to be
-    understood. `websocket_lanes` are the responses that run at a time on a WebSocket of it: 0 if it
-    speaks none, 1 if it knows no `stream_id`.
-
-    `hosts` are the names (or their ends, from a dot on) under which it is run as a service, `marks`
-    what its list of models or its `server` header calls it, `ids` a pattern of the ids in its
-    answers, that of the response and those of its items with blanks between: how `auto` knows it.
+    Attributes:
+        name: The name of its file in `gateway/dialects`.
+        profile: How far its stream can be trusted.
+        path: The path below the base URL.
+        auth_header: The header that carries the key.
+        auth_scheme: What comes before the key in that header.
+        keys: The request keys it takes; None for any.
+        drops: Keys it ignores, or refuses whatever their value.
+        keeps_nulls: Whether a null the client sent is sent on; else the key is left out.
+        tools: The types of tools it takes; None for any.
+        conversations: Whether it keeps conversations.
+        replay: How the input takes the form the backend reads; None sends items as they are.
+        shape: Has the last word on the request.
+        converter: Makes the reader of a body that is no stream of Responses events, from the
+            client's body: understanding the answer may take the question.
+        websocket_lanes: How many responses run at a time on one WebSocket of it: 0 if it speaks
+            none, 1 if it knows no `stream_id`.
+        hosts: Host names (or their ends, from a dot on) of the service; detection reads these
+            three.
+        marks: What its list of models or its `server` header calls it.
+        ids: A pattern of the ids in its answers: the response's and its items', joined by blanks.
     """
 
     name: str
@@ -68,19 +99,19 @@ class Dialect:
     ids: str | None = None
 
     def request(self, body: Mapping[str, Any], items: Sequence[bytes]) -> bytes:
-        """The JSON of the request: the client's keys and values, and the whole effective input.
+        """Return the JSON of the request: the client's settings and the whole effective input.
 
-        Raises ClientFault where the backend could make nothing of it.
+        Raises ClientFault where the backend could not make sense of it.
         """
-        # A conversation is the backend's own state, and it must be let store what belongs to it.
+        # A conversation is the backend's own state, so the backend has to store what belongs to it.
         store = body.get("store", True) if body.get("conversation") is not None else False
-        whole = {**settings(self, body), **self._input(body, items), "stream": True}
+        whole = {**_settings(self, body), **self._input(body, items), "stream": True}
         if self.keys is None or "store" in self.keys:
             whole["store"] = store
         return encode(whole if self.shape is None else self.shape(whole))
 
     def auth(self, key: str) -> dict[str, str]:
-        """The header that shows the gateway's key."""
+        """Return the header that shows `key`."""
         return {self.auth_header: f"{self.auth_scheme}{key}"}
 
     def _input(self, body: Mapping[str, Any], items: Sequence[bytes]) -> dict[str, Any]:
@@ -99,6 +130,70 @@ class Dialect:
 
 
 def find(name: str) -> Dialect:
-    """The dialect of that name: DIALECT in `gateway/dialects/NAME.py`. Raises ImportError."""
+    """Return DIALECT of `gateway/dialects/NAME.py`. Raises ImportError if there is no such file."""
     dialect: Dialect = import_module(f"gateway.dialects.{name}").DIALECT
     return dialect
+
+
+def dialect_names() -> list[str]:
+    """Return the names of the modules in `gateway/dialects`, without importing them."""
+    names = [module.name for module in pkgutil.iter_modules(gateway.dialects.__path__)]
+    return sorted(name for name in names if not name.startswith("_"))
+
+
+def check_transport(transport: str, dialect: str | None) -> None:
+    """Raise ValueError if backends of this dialect do not speak over this transport."""
+    if transport != "websocket" or dialect in (None, AUTO):
+        return  # the backend checks again once it has detected a dialect
+    if not find(dialect).websocket_lanes:
+        speaking = [name for name in dialect_names() if find(name).websocket_lanes]
+        raise ValueError(
+            f"backends of dialect {dialect} do not speak over WebSocket; "
+            f"those of {', '.join(speaking)} do"
+        )
+
+
+def _settings(dialect: Dialect, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all of the client's settings that the backend takes. Raises ClientFault."""
+    if body.get("conversation") is not None and not dialect.conversations:
+        raise ClientFault(
+            "This backend keeps no conversations: continue by 'previous_response_id'.",
+            code="unsupported_parameter",
+            param="conversation",
+        )
+    kept: dict[str, Any] = {}
+    for key, value in body.items():
+        if key in _STATE_KEYS or (value is None and not dialect.keeps_nulls):
+            continue
+        if key not in dialect.drops and (dialect.keys is None or key in dialect.keys):
+            kept[key] = value
+        elif key in _MEANT and value not in _DEFAULTS:
+            line = f"{dialect.name} does nothing about {key}; left out"
+            NOTICES.warning(f"{dialect.name} {key}", line)
+    return kept if dialect.tools is None else _without_tools(dialect, dialect.tools, kept)
+
+
+def _without_tools(dialect: Dialect, taken: frozenset[str], kept: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the tools of other types; a choice must still be one of the tools that remain."""
+    given = kept.get("tools") or []
+    left_out = [kind for tool in given if (kind := _kind(tool)) not in taken]
+    if not left_out:
+        return kept
+    tools = [tool for tool in given if _kind(tool) in taken]
+    choice = kept.get("tool_choice")
+    forced = _kind(choice) if isinstance(choice, dict) else None
+    if forced in left_out or (choice == "required" and not tools):
+        raise ClientFault(
+            f"This backend takes tools of these types alone: {', '.join(sorted(taken))}.",
+            code="unsupported_value",
+            param="tool_choice",
+        )
+    line = f"{dialect.name} takes no tool of type {left_out[0]:.64}; left out"
+    NOTICES.warning(f"{dialect.name} tools", line)
+    bare = {key: value for key, value in kept.items() if key not in ("tools", "tool_choice")}
+    return kept | {"tools": tools} if tools else bare
+
+
+def _kind(tool: object) -> str:
+    kind = tool.get("type") if isinstance(tool, dict) else None
+    return kind if isinstance(kind, str) else ""

@@ -1,4 +1,4 @@
-"""A backend's own steering, for streams that are wrapped: so are those that follow them."""
+"""A backend's own steering, for streams that are wrapped: their successors are wrapped too."""
 
 from __future__ import annotations
 
@@ -10,26 +10,32 @@ if TYPE_CHECKING:
     from lanes.ports import Stream
 
 Within = TypeVar("Within")
-Found = TypeVar("Found", covariant=True)
+Inner = TypeVar("Inner", covariant=True)
 
 
-class WrappableSteering(Protocol[Found]):
-    """lanes.ports.Steering with streams of any kind."""
+class WrappableSteering(Protocol[Inner]):
+    """`lanes.ports.BackendSteering` with streams of any kind."""
 
     def steer(
         self, steer_id: str, messages: list[dict[str, Any]], refused: Callable[[], None]
     ) -> None:
-        """Pass a steer on."""
+        """Pass a steer on (see `lanes.ports.BackendSteering.steer`).
 
-    async def follow(self, steers: Sequence[str]) -> Found | None:
-        """The backend's own successor."""
+        Args:
+            steer_id: The id of the submission.
+            messages: Its input as typed user messages.
+            refused: Called if the backend does not take it.
+        """
+
+    async def follow(self, steers: Sequence[str]) -> Inner | None:
+        """Return the backend's own successor, if it carries just these steers."""
 
     def give_up(self) -> None:
-        """Want none."""
+        """Want no successor of the backend's."""
 
 
 class WrappedSteering(Generic[Within]):
-    """Implements lanes.ports.Steering; `wrap` is given what `steering` returns."""
+    """Implements `lanes.ports.BackendSteering`; `wrap` gets each stream of `steering`."""
 
     def __init__(
         self, steering: WrappableSteering[Within], wrap: Callable[[Within], Stream]
@@ -39,6 +45,6 @@ class WrappedSteering(Generic[Within]):
         self.steer, self.give_up = steering.steer, steering.give_up
 
     async def follow(self, steers: Sequence[str]) -> Stream | None:
-        """The successor, wrapped (see lanes.ports.Steering)."""
+        """Return the wrapped successor (see `lanes.ports.BackendSteering.follow`)."""
         stream = await self._steering.follow(steers)
         return None if stream is None else self._wrap(stream)

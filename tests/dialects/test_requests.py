@@ -11,7 +11,6 @@ from openai.types.responses import response_create_params
 
 from gateway.logs import ThrottledWarnings
 from gateway.upstream import dialect as dialects
-from gateway.upstream import request_settings
 from gateway.upstream.dialect import find
 from lanes.errors import ClientFault
 from tests.dialects.strict import JUDGES, refuses
@@ -30,7 +29,6 @@ STORED = ("openai", "azure")
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was warned of before."""
     notices = ThrottledWarnings(logging.getLogger("multilane.dialect"), every=600.0)
-    monkeypatch.setattr(request_settings, "NOTICES", notices)
     monkeypatch.setattr(dialects, "NOTICES", notices)
 
 

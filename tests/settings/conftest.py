@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from gateway.cli import cli
 from gateway.config import setting_types
+from gateway.upstream import dialect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +26,8 @@ def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     for name in [name for name in os.environ if name.startswith("MULTILANE_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(setting_types, "dialects", lambda: ["llamacpp", "openai"])
+    for module in (setting_types, dialect):
+        monkeypatch.setattr(module, "dialect_names", lambda: ["llamacpp", "openai"])
     return tmp_path
 
 

@@ -18,10 +18,10 @@ from rich.console import Console
 from gateway.cli import StartRefused
 from gateway.config.configured_upstreams import from_flags
 from gateway.config.loading import BadStart, load
-from gateway.config.setting_types import AUTO
 from gateway.config.settings import choices
 from gateway.tools.check.examination import examine
 from gateway.tools.check.report import render
+from gateway.upstream.dialect import AUTO
 from lanes.errors import UpstreamFault
 
 if TYPE_CHECKING:

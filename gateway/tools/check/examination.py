@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from gateway.config.setting_types import AUTO
 from gateway.tools.check import probes
 from gateway.tools.check.backend_under_test import BackendUnderTest, plain_client
 from gateway.tools.check.findings import CheckReport, Finding, Verdict
@@ -15,7 +14,7 @@ from gateway.tools.check.repairs import repairs
 from gateway.tools.check.timing import at_once, leaving
 from gateway.upstream.detection.detector import find_out, models
 from gateway.upstream.detection.rules import DetectedDialect, DetectionFacts, host
-from gateway.upstream.dialect import find
+from gateway.upstream.dialect import AUTO, find
 from gateway.upstream.transport.faults import BackendAnswered
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.config.setting_types import AUTO, dialects
 from gateway.upstream import dialect
 from gateway.upstream.detection.rules import (
     MADE_UP,
@@ -30,8 +29,8 @@ from lanes.errors import UpstreamFault
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gateway.config.upstream_settings import UpstreamSettings
     from gateway.upstream.dialect import Dialect
+    from gateway.upstream.options import UpstreamOptions
     from gateway.upstream.transport.http.client import HttpClient
 
 log = logging.getLogger("multilane.upstream")
@@ -54,13 +53,13 @@ class _Round:
 class DialectDetector:
     """Knows the dialect of one backend, or finds it out, one asking at a time."""
 
-    def __init__(self, settings: UpstreamSettings, client: HttpClient) -> None:
+    def __init__(self, settings: UpstreamOptions, client: HttpClient) -> None:
         self.known: Dialect | None = None
         self._settings = settings
         self._client = client
         self._round: _Round | None = None
         found = DetectedDialect(settings.dialect, "")
-        if settings.dialect == AUTO:
+        if settings.dialect == dialect.AUTO:
             unasked = recognise(DetectionFacts(host(settings.url)), every())
             if unasked is None and settings.transport == "websocket":
                 # Only those who speak the reference's own protocol are reached so.
@@ -118,7 +117,7 @@ class DialectDetector:
 
 def every() -> tuple[Dialect, ...]:
     """All dialects there are."""
-    return tuple(dialect.find(name) for name in dialects())
+    return tuple(dialect.find(name) for name in dialect.dialect_names())
 
 
 async def find_out(

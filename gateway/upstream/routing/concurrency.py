@@ -1,4 +1,4 @@
-"""So many requests at a time at one upstream; further ones wait in order."""
+"""How many requests one upstream has at a time; further ones wait in order."""
 
 from __future__ import annotations
 
@@ -17,54 +17,54 @@ if TYPE_CHECKING:
 
 
 class ConcurrencyLimit:
-    """Opens streams, `limit` of them at a time."""
+    """Opens streams, `limit` of them at a time. Each stream has a turn until it is over."""
 
     def __init__(self, limit: int) -> None:
         self._free = anyio.Semaphore(limit, fast_acquire=True)
 
     async def open(self, opening: Callable[[], Awaitable[TrackedStream]]) -> PeekableStream:
-        """Wait for a turn, then open. The turn is over with the stream, or if there is none."""
+        """Wait for a turn, then call `opening`. The turn ends with the stream, or if it fails."""
         await self._free.acquire()
         try:
             stream = await opening()
         except BaseException:
             self._free.release()
             raise
-        return _Counted(stream, self)
+        return _StreamWithTurn(stream, self)
 
     def counted(self, stream: Stream) -> Stream:
-        """A stream that nobody had to ask for: it has a turn if there is one."""
+        """Return a stream that no request opened with a turn, if one is free."""
         try:
             self._free.acquire_nowait()
         except anyio.WouldBlock:
             return stream
-        return _Counted(cast("TrackedStream", stream), self)  # nobody looks into it
+        return _StreamWithTurn(cast("TrackedStream", stream), self)  # nobody calls its `first`
 
-    def over(self) -> None:
-        """A turn is over."""
+    def give_back(self) -> None:
+        """End a turn."""
         self._free.release()
 
 
-class _Counted:
+class _StreamWithTurn:
     """A stream that gives its turn back, once, however it ends.
 
-    A request is at the backend until its body has ended, which it may do later than the response.
+    A request is at the backend until its body has ended, perhaps later than the response.
     """
 
     def __init__(self, stream: TrackedStream, turns: ConcurrencyLimit) -> None:
         self._stream = stream
-        self._over: Callable[[], None] | None = turns.over
+        self._give_back: Callable[[], None] | None = turns.give_back
         self.pause, self.resume = stream.pause, stream.resume
         steering = stream.steering
         self.steering = None if steering is None else WrappedSteering(steering, turns.counted)
 
     @property
     def profile(self) -> Profile:
-        """That of the stream within."""
+        """The profile of the inner stream."""
         return self._stream.profile
 
     async def first(self) -> list[Event]:
-        """Wait for the first events (see EventStream)."""
+        """Wait for the first events (see `EventStream.first`)."""
         try:
             return await self._stream.first()
         except BaseException:
@@ -72,7 +72,7 @@ class _Counted:
             raise
 
     async def relay(self, sink: Callable[[list[Event]], None]) -> None:
-        """Relay it (see EventStream)."""
+        """Relay it (see `EventStream.relay`)."""
         try:
             await self._stream.relay(sink)
         finally:
@@ -89,6 +89,6 @@ class _Counted:
         self._stream.afterwards(self._end)
 
     def _end(self) -> None:
-        over, self._over = self._over, None
-        if over is not None:
-            over()
+        give_back, self._give_back = self._give_back, None
+        if give_back is not None:
+            give_back()

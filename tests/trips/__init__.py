@@ -1,0 +1,1 @@
+"""How many files each kind of request passes through."""

@@ -1,0 +1,61 @@
+"""How many files a create, a steer and a text delta pass through; the numbers must not grow.
+
+The gateway runs in this process, over HTTP to a scripted upstream of a set dialect, with the
+stores in memory. Everything was used once before it is recorded, so that lazy imports, the
+connection to the upstream and the dialect are there.
+"""
+
+from __future__ import annotations
+
+from tests.support.events import delta, opened
+from tests.support.gateway_stand import stand
+from tests.support.steered import begin, steered
+from tests.trips.trace import Trip, recorded
+
+_CLIENT_READ = "gateway/client/socket.py:data_received"
+_CLIENT_WRITE = "gateway/client/socket.py:write_frames"
+_UPSTREAM_READ = "gateway/upstream/transport/http/connection.py:data_received"
+_UPSTREAM_WRITE = "gateway/upstream/transport/http/connection.py:send"
+
+
+def _within(trip: Trip, files: int, changes: int) -> None:
+    numbers = f"{len(trip.files)} files and {trip.changes} changes of file"
+    assert len(trip.files) <= files, f"{numbers}:\n{trip.way}"
+    assert trip.changes <= changes, f"{numbers}:\n{trip.way}"
+
+
+async def test_a_create_with_a_parent_up_to_the_upstream_request() -> None:
+    async with stand() as on:
+        _, parent = await on.turn("a")
+        _, parent = await on.turn("a", previous_response_id=parent["id"])
+        with recorded(_CLIENT_READ, _UPSTREAM_WRITE) as trip:
+            await on.turn("a", previous_response_id=parent["id"])
+    _within(trip, 34, 64)
+
+
+async def test_a_steer_up_to_the_request_of_the_successor() -> None:
+    async with steered() as on:
+        running = await begin(on, "a", *opened())
+        await running.says("one")
+        await running.steer("once")
+        await running.ended("steered")
+        running = await running.follows()
+        await running.send(*opened())
+        await running.says("one", "two")
+        await on.turn("b")  # leaves an open connection for the successor's request
+        with recorded(_CLIENT_READ, _UPSTREAM_WRITE) as trip:
+            await running.steer("again")
+            await running.ended("steered")
+            running = await running.follows()
+        await running.finish()
+    _within(trip, 45, 140)
+
+
+async def test_a_text_delta_from_the_upstream_to_the_client() -> None:
+    async with stand() as on:
+        running = await begin(on, "a", *opened())
+        await running.says("one", "two")
+        with recorded(_UPSTREAM_READ, _CLIENT_WRITE) as trip:
+            await running.send(delta("three"), until="response.output_text.delta")
+        await running.finish()
+    _within(trip, 8, 7)
