@@ -1,4 +1,4 @@
-"""SHELL: writes submissions down for the whole process, in order and off every path."""
+"""SHELL: writes submissions to their store for the whole process, verdicts behind the events."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("multilane.steering")
 
-#: Seconds between tries to write while the store is away.
+#: Seconds between two tries while the store is away.
 _RETRY = 0.5
-#: Verdicts kept for a store that is away; beyond it the oldest are lost, and said to be.
+#: Verdicts kept for a store that is away; beyond them the oldest is lost, and the log says so.
 _BACKLOG = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
+    """What became of some submissions of one response."""
+
     target: str
     ids: list[str]
     state: SubmissionState
@@ -37,12 +39,12 @@ class _Verdict:
 
 
 class Clerk:
-    """Appends at once, settles behind: verdicts wait in memory until the store has them."""
+    """Appends submissions at once; verdicts wait in memory until the store has them (D20)."""
 
     def __init__(self, store: SteerStore, owner: str) -> None:
         self._store = store
         self._owner = owner
-        # By the submissions they are about, so that only the latest word is still to be written.
+        # By submission ids, so that only the latest verdict on them is written.
         self._verdicts: OrderedDict[tuple[str, ...], _Verdict] = OrderedDict()
         self._wake = anyio.Event()
         self._written = anyio.Event()
@@ -50,14 +52,26 @@ class Clerk:
     def record(
         self, steer_id: str, key_id: str, target: str, value: Any, now: float
     ) -> SteerRecord:
-        """The record of a submission that is about to be accepted."""
+        """Return the record of a submission that is about to be accepted.
+
+        Args:
+            steer_id: The submission's id.
+            key_id: The API key that sent it.
+            target: The id of the response it steers.
+            value: Its input, a JSON value.
+            now: Seconds since the epoch.
+        """
         data = msgspec.json.encode(value)
         return SteerRecord(
             steer_id, key_id, target, data, self._owner, SubmissionState.ACCEPTED, now, now
         )
 
     async def append(self, record: SteerRecord) -> None:
-        """Write a submission down. Raises StoreUnavailable; it may be there all the same."""
+        """Write a submission down.
+
+        Raises:
+            StoreUnavailable: The store is away; the record may be there all the same.
+        """
         await self._store.append(record)
 
     def settle(
@@ -68,7 +82,15 @@ class Clerk:
         reason: str | None,
         successor: str | None,
     ) -> None:
-        """Note what became of submissions; written soon, and again until it is."""
+        """Queue what became of submissions; `run` writes it, however often that takes.
+
+        Args:
+            target: The id of the response.
+            ids: The submissions' ids.
+            state: The state that they reached.
+            reason: Why they failed or were dropped.
+            successor: The id of the response they were committed to.
+        """
         if len(self._verdicts) >= _BACKLOG:
             _, lost = self._verdicts.popitem(last=False)
             log.error("the store is away for long: lost that %s is %s", lost.ids, lost.state)
@@ -76,7 +98,7 @@ class Clerk:
         self._wake.set()
 
     async def run(self) -> None:
-        """Write verdicts for ever; to be run by one task."""
+        """Write verdicts until cancelled, in one task."""
         while True:
             await self._wake.wait()
             self._wake = anyio.Event()
@@ -93,12 +115,12 @@ class Clerk:
                 except StoreUnavailable:
                     await anyio.sleep(_RETRY)
                     continue
-                if self._verdicts.get(ids) is verdict:  # else there is news meanwhile
+                if self._verdicts.get(ids) is verdict:  # else a later one came meanwhile
                     del self._verdicts[ids]
             self._written.set()
 
     async def flush(self, timeout: float) -> None:
-        """Wait until all verdicts are written, `timeout` seconds at most."""
+        """Wait until all verdicts are written, for at most `timeout` seconds."""
         with anyio.move_on_after(timeout):
             while self._verdicts:
                 self._written = anyio.Event()

@@ -1,1 +1,1 @@
-"""What outlives a socket: the Redis client and the stores on it."""
+"""What outlives a socket: the client of the engine and the stores on it."""

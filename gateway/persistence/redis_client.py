@@ -1,8 +1,7 @@
 """The client of a Redis or Valkey, from one URL: standalone, socket, Sentinel or Cluster.
 
-It is made without connecting, so a gateway starts while its engine is away. Nothing is retried
-here and an answer is awaited for ever: everything is to be asked through `steering.redis.guard`,
-which bounds the time and tries once more.
+Making it does not connect, so a gateway starts while its engine is away. The client neither retries
+nor limits the wait for an answer: every call goes through `steering.redis.guard`, which does both.
 """
 
 from __future__ import annotations
@@ -25,48 +24,46 @@ from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.backoff import NoBackoff
 
+from gateway.config.setting_types import REDIS_SCHEMES
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from steering.redis.guard import Client
+    from steering.redis.guard import RedisClient
 
-SCHEMES: Final = (
-    "unix",
-    "redis",
-    "rediss",
-    "redis+sentinel",
-    "rediss+sentinel",
-    "redis+cluster",
-    "rediss+cluster",
-)
-#: Connections to a standalone engine; who finds none waits for one.
+#: Connections to a standalone engine; a call that finds none free waits for one.
 SIZE: Final = 16
-#: Connections to a primary behind Sentinel or in a Cluster. Those pools refuse instead of letting
-#: wait, so this is more than all guards of a process ask for at a time.
+#: Connections to a primary behind Sentinel or in a Cluster. Those pools refuse instead of waiting,
+#: so this is more than all guards of a process use at a time.
 LIMIT: Final = 128
-#: Sentinels are asked one after another, within the time of one call.
+#: Seconds for one Sentinel: they are asked in turn, within the time of one call.
 SENTINEL_TIMEOUT: Final = 0.3
+#: What the query of a TLS URL may set.
 TLS: Final = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname")
 
 
 def _common() -> dict[str, Any]:
+    """Return the options of every connection."""
     return {
-        "socket_timeout": None,  # a guard's is enough, and costs a third less per call
+        "socket_timeout": None,  # the guard's deadline is enough, and a call costs a third less
         "socket_connect_timeout": 0.8,
         "health_check_interval": 15,
-        "protocol": 2,  # no push messages, and no greeting to wait for
+        "protocol": 2,  # no push messages, and no handshake to wait for
         "driver_info": None,
     }
 
 
 def _once() -> Retry:
+    """Return the policy of trying once."""
     return Retry(NoBackoff(), 0)
 
 
-def connect(url: str) -> Client:
-    """A client that connects when it is first used, for a Guard to use; close it with `close`.
+def connect(url: str) -> RedisClient:
+    """Return a client that connects at its first call; close it with `close`.
 
-    Raises ValueError for a URL that is none; it says what is allowed and not what it was given.
+    Raises:
+        ValueError: The URL is wrong. The text says what is allowed and never repeats the URL, which
+            may hold a password.
     """
     try:
         parts = urlsplit(url)
@@ -80,8 +77,8 @@ def connect(url: str) -> Client:
     return _standalone(parts, options)
 
 
-async def close(client: Client) -> None:
-    """Close a client, and those of the Sentinels that it asked."""
+async def close(client: RedisClient) -> None:
+    """Close a client, and the clients of its Sentinels."""
     await client.aclose()
     pool = getattr(client, "connection_pool", None)
     if isinstance(pool, SentinelConnectionPool):
@@ -114,15 +111,15 @@ def _standalone(parts: SplitResult, options: dict[str, Any]) -> Redis:
 
 def _sentinel(parts: SplitResult, options: dict[str, Any]) -> Redis:
     service = unquote(parts.path.strip("/"))
-    asking = {**_common(), "socket_timeout": SENTINEL_TIMEOUT, "retry": _once()}
-    asking["socket_connect_timeout"] = SENTINEL_TIMEOUT
+    sentinel_options = {**_common(), "socket_timeout": SENTINEL_TIMEOUT, "retry": _once()}
+    sentinel_options["socket_connect_timeout"] = SENTINEL_TIMEOUT
     for name in ("username", "password"):
         if f"sentinel_{name}" in options:
-            asking[name] = options.pop(f"sentinel_{name}")
+            sentinel_options[name] = options.pop(f"sentinel_{name}")
     tls: dict[str, Any] = {"ssl": True} if parts.scheme.startswith("rediss") else {}
-    asking |= tls | {name: options[name] for name in TLS if name in options}
+    sentinel_options |= tls | {name: options[name] for name in TLS if name in options}
     # The library leaves this one constructor without types.
-    manager = Sentinel(_hosts(parts, 26379), sentinel_kwargs=asking)  # type: ignore[no-untyped-call]
+    manager = Sentinel(_hosts(parts, 26379), sentinel_kwargs=sentinel_options)  # type: ignore[no-untyped-call]
     client: Redis = manager.master_for(
         service, max_connections=LIMIT, retry=_once(), **_common(), **tls, **options
     )
@@ -142,9 +139,9 @@ def _cluster(parts: SplitResult, options: dict[str, Any]) -> RedisCluster:
 
 
 def _options(parts: SplitResult) -> dict[str, Any]:
-    """What a URL says besides where. Raises ValueError."""
-    if parts.scheme not in SCHEMES:
-        raise ValueError(f"it must start with one of {', '.join(f'{s}://' for s in SCHEMES)}")
+    """Return what a URL says besides the hosts. Raises ValueError."""
+    if parts.scheme not in REDIS_SCHEMES:
+        raise ValueError(f"it must start with one of {', '.join(f'{s}://' for s in REDIS_SCHEMES)}")
     kind = parts.scheme.partition("+")[2]
     given = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
     options: dict[str, Any] = {}
@@ -165,6 +162,7 @@ def _options(parts: SplitResult) -> dict[str, Any]:
 
 
 def _allowed(scheme: str, kind: str) -> set[str]:
+    """Return the names that the query of such a URL may set."""
     names = {"db"} if kind != "cluster" else set()
     names |= {"username", "password"} if scheme == "unix" else set()
     names |= {"sentinel_username", "sentinel_password"} if kind == "sentinel" else set()
@@ -172,6 +170,7 @@ def _allowed(scheme: str, kind: str) -> set[str]:
 
 
 def _checked(given: Mapping[str, str], allowed: set[str]) -> dict[str, Any]:
+    """Return the options that a query sets. Raises ValueError."""
     if set(given) - allowed:
         named = f"only {', '.join(sorted(allowed))}" if allowed else "nothing"
         raise ValueError(f"its query can say {named}")
@@ -188,11 +187,11 @@ def _checked(given: Mapping[str, str], allowed: set[str]) -> dict[str, Any]:
 
 
 def _hosts(parts: SplitResult, port: int) -> list[tuple[str, int]]:
-    """The hosts of a URL and their ports. Raises ValueError."""
-    found = []
+    """Return the hosts of a URL and their ports. Raises ValueError."""
+    hosts = []
     for one in parts.netloc.rpartition("@")[2].split(","):
         match = re.fullmatch(r"(\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9_.-]+)(?::([0-9]{1,5}))?", one)
         if match is None or int(match[2] or port) not in range(1, 65536):
             raise ValueError("not a URL of a Redis: hosts are written host:port, between commas")
-        found.append((match[1].strip("[]"), int(match[2] or port)))
-    return found
+        hosts.append((match[1].strip("[]"), int(match[2] or port)))
+    return hosts

@@ -1,4 +1,4 @@
-"""What outlives a socket: submissions and stored responses, in memory or in a Redis."""
+"""What outlives a socket: submissions and stored responses, in memory or on an engine."""
 
 from __future__ import annotations
 
@@ -22,14 +22,19 @@ if TYPE_CHECKING:
     from gateway.config.settings import Settings
     from steering.stores.base import SteerStore
 
-#: Seconds for what is not yet written when the gateway ends.
-_LAST = 3.0
+#: Seconds for the last writes of each store when the gateway ends.
+_LAST_WRITES = 3.0
 
 
 class Stores:
-    """The clerk and the archive of one process, on the one engine that the settings name.
+    """The stores of one process, in memory or on the engine that the settings name.
 
-    Keep `run` running. `steers` is the store that the clerk writes to, for reading.
+    Keep `run` running.
+
+    Attributes:
+        steers: The store of submissions, for reading.
+        clerk: Writes submissions to it.
+        archive: Reads and writes stored responses.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -52,7 +57,7 @@ class Stores:
         self.clerk = Clerk(self.steers, owner)
 
     async def run(self) -> None:
-        """Write behind and keep the lease, until cancelled."""
+        """Write what is queued and renew the lease until cancelled."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.clerk.run)
             tasks.start_soon(self.archive.run)
@@ -60,9 +65,9 @@ class Stores:
                 tasks.start_soon(self._lease.run)
 
     async def aclose(self) -> None:
-        """Write what waits, within seconds, while `run` still runs."""
-        await self.clerk.flush(_LAST)
-        await self.archive.aclose(_LAST)
+        """Write what is queued, within seconds, and close the client. `run` must still run."""
+        await self.clerk.flush(_LAST_WRITES)
+        await self.archive.aclose(_LAST_WRITES)
         if self._lease is not None and self._client is not None:
             with suppress(StoreUnavailable):
                 await self._lease.release()

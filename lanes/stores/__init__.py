@@ -1,1 +1,1 @@
-"""The response store: what keeps store=true responses beyond their connection (protocol.md 3)."""
+"""The stores of responses: a `store: true` response outlives its connection (protocol.md 3)."""

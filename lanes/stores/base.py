@@ -1,4 +1,4 @@
-"""What every store of responses can do. One contract, run against each of them."""
+"""The contract of every store of responses, and what a store holds (protocol.md 3)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from steering.errors import StoreUnavailable
 if TYPE_CHECKING:
     from lanes.history.entries import Entry
 
-#: How long a response is kept after it was made, in seconds: 30 days.
+#: Seconds a response is kept: 30 days.
 STORE_TTL: Final = 30 * 24 * 3600
 #: Items a chain may hold.
 MAX_CHAIN: Final = 10_000
 
-#: No store is asked about anything else; and it keeps the parts of a key apart.
+#: What an id may look like. No store sees any other, so the parts of a key stay apart.
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 
 
@@ -37,7 +37,13 @@ class NotStoredYet(StoreUnavailable):
 
 
 class ChainTooLong(ClientFault):
-    """A stored response has more items behind it than a create may build on."""
+    """A stored response builds on more items than a create may.
+
+    Args:
+        response_id: The response that the create names as its parent.
+        length: The items of its chain.
+        max_items: The items that a chain may hold.
+    """
 
     def __init__(self, response_id: str, length: int, max_items: int) -> None:
         super().__init__(
@@ -50,10 +56,15 @@ class ChainTooLong(ClientFault):
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """One finished response (never a failed one) of the API key `key_id`.
+    """One finished response, never a failed one.
 
-    `body` is its final object, the JSON that the client got. `input_items` are its create's own,
-    `output_items` its output, both in the form they are replayed in.
+    Attributes:
+        id: Its id.
+        key_id: The API key whose it is.
+        parent_id: The response it continues; None for the first of a chain.
+        body: Its final object, the JSON that the client got.
+        input_items: The items of its own create, in the form they are replayed in.
+        output_items: Its output, in the form it is replayed in.
     """
 
     id: str
@@ -65,13 +76,13 @@ class StoredResponse:
 
     @property
     def length(self) -> int:
-        """What it adds to the length of its chain. An empty one counts, too: it costs a read."""
+        """What it adds to the length of its chain. An empty one counts: it costs a read, too."""
         return max(1, len(self.input_items) + len(self.output_items))
 
 
 @dataclass(frozen=True, slots=True)
 class ChainLink:
-    """What one response of a chain adds to it."""
+    """What one response adds to its chain."""
 
     id: str
     input_items: tuple[Entry, ...]
@@ -80,12 +91,12 @@ class ChainLink:
 
 @dataclass(frozen=True, slots=True)
 class StoredChain:
-    """A response and all it builds on, oldest first; never empty."""
+    """A response and all it builds on, the oldest first; never empty."""
 
     links: tuple[ChainLink, ...]
 
     def head(self, lane: str | None = None) -> Node:
-        """The response as a parent, linked to all it builds on. O(items)."""
+        """Return the response as a parent on `lane`, linked to all it builds on. O(items)."""
         first, *rest = self.links
         node = Node.of(first.id, lane, None, first.input_items, first.output_items)
         for link in rest:
@@ -94,34 +105,51 @@ class StoredChain:
 
 
 class ResponseStore(Protocol):
-    """Stored responses, by API key: a foreign id looks exactly like an unknown one.
+    """Keeps responses by API key: another key's id looks exactly like an unknown one.
 
-    Every method raises StoreUnavailable, within 2 seconds, when the store is away.
+    Every method raises StoreUnavailable, within two seconds, when the store is away, and
+    UnreadableResponse for bytes that it cannot read.
     """
 
     async def save(self, response: StoredResponse) -> None:
-        """Keep a response and make it usable as a parent. Idempotent by its id: the first wins.
+        """Save a response as a possible parent. Idempotent by its id: the first save wins.
 
-        The parent must have been saved before. If it is not there (store=false, deleted, expired,
-        lost), the response can be got and deleted, but `load` does not find it: a chain without
-        its beginning would be another conversation. All the response builds on is kept for
-        another `store_ttl`. O(own items + forks on the way to the root).
+        The parent must be saved before. If it is not there (store=false, deleted, expired, lost),
+        `get` and `delete` find the response and `load` does not: a chain without its beginning
+        would be another conversation. All that the response builds on is kept for another
+        `store_ttl`. O(own items + forks on the way to the root).
+
+        Raises:
+            StoreUnavailable: The store is away; the response may be saved all the same.
         """
 
     async def load(self, key_id: str, response_id: str, max_items: int) -> StoredChain | None:
-        """The response and all it builds on; None if it cannot be continued from here.
+        """Return the response and all it builds on; None if nothing can continue it.
 
-        Raises ChainTooLong, before anything is read, if that is more than `max_items`.
+        Args:
+            key_id: The API key that asks.
+            response_id: The last response of the chain.
+            max_items: Items that the chain may hold.
+
+        Raises:
+            ChainTooLong: The chain holds more items; none was read.
+            StoreUnavailable: The store is away.
         """
 
     async def get(self, key_id: str, response_id: str) -> bytes | None:
-        """The response object as saved; None if there is none."""
+        """Return the response object as saved; None if the key has no such response.
+
+        Raises:
+            StoreUnavailable: The store is away.
+        """
 
     async def delete(self, key_id: str, response_id: str) -> bool:
-        """Forget a response; False if there is none.
+        """Forget a response; return False if the key has no such response.
 
-        It is nobody's parent any more, but those that build on it already keep its items. What
-        nothing builds on is really gone.
+        Nothing can continue it any more. Its items stay only while other responses build on them.
+
+        Raises:
+            StoreUnavailable: The store is away; the response may be gone all the same.
         """
 
     async def aclose(self) -> None:
@@ -129,5 +157,5 @@ class ResponseStore(Protocol):
 
 
 def plausible(response_id: str) -> bool:
-    """Whether this can be the id of a stored response at all."""
+    """Return whether this can be the id of a stored response at all."""
     return _ID.fullmatch(response_id) is not None

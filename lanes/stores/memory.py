@@ -1,4 +1,4 @@
-"""Stored responses of one process, for as long as it lives; bounded by bytes."""
+"""The store of responses in memory, bounded by bytes, for as long as the process lives."""
 
 from __future__ import annotations
 
@@ -15,30 +15,34 @@ if TYPE_CHECKING:
 
     from lanes.stores.base import StoredResponse
 
-#: Deleted ids remembered, so that a save that is late does not bring them back.
-_GONE = 4096
-#: Whose response, and which.
+#: Deleted ids remembered, so that a late save does not bring them back.
+_DELETED_IDS = 4096
+#: Key id and response id.
 _Key = tuple[str, str]
 
 
 @dataclass(slots=True, eq=False)
-class _Kept:
-    """One response. `holders`: one for its id, one for each kept child."""
+class _KeptResponse:
+    """One response and what holds it in memory."""
 
     link: ChainLink
     #: None for a root, and for one whose chain is not here (`length` 0).
-    parent: _Kept | None = field(repr=False)
-    #: Items up to here, in all. 0: not usable as a parent.
+    parent: _KeptResponse | None = field(repr=False)
+    #: Items of the chain up to here; 0 if it cannot be a parent.
     length: int
+    #: Bytes of its own items.
     size: int
+    #: One for its id, and one for each kept child.
     holders: int = 0
 
 
 class MemoryResponseStore:
-    """A ResponseStore in memory. Over `max_bytes` the ids unused for longest are forgotten.
+    """A ResponseStore in memory. Items stay while a kept response builds on them, and count once.
 
-    `store_ttl` is in seconds, of `clock`'s. Like anywhere, items stay while a kept response builds
-    on them, and count once.
+    Args:
+        max_bytes: Bytes kept; beyond them the store forgets the ids unused for longest.
+        store_ttl: Seconds a response is kept.
+        clock: Returns seconds.
     """
 
     def __init__(
@@ -51,32 +55,32 @@ class MemoryResponseStore:
         self._max_bytes = max_bytes
         self._store_ttl = store_ttl
         self._clock = clock
-        # Least recently used first.
-        self._kept: OrderedDict[_Key, tuple[_Kept, bytes]] = OrderedDict()
-        # When each came, oldest first.
+        # Each response and its object, the least recently used first.
+        self._kept: OrderedDict[_Key, tuple[_KeptResponse, bytes]] = OrderedDict()
+        # When each came, the oldest first.
         self._saved_at: OrderedDict[_Key, float] = OrderedDict()
-        # Oldest first.
-        self._gone: OrderedDict[_Key, None] = OrderedDict()
+        # The oldest first.
+        self._deleted: OrderedDict[_Key, None] = OrderedDict()
         self._bytes = 0
 
     @property
     def bytes_held(self) -> int:
-        """What is kept occupies, each item once."""
+        """The bytes that the responses occupy, each item once."""
         return self._bytes
 
     async def save(self, response: StoredResponse) -> None:
-        """See ResponseStore."""
+        """Save a response (see `ResponseStore.save`)."""
         self._expire()
         key = (response.key_id, response.id)
-        if key in self._kept or key in self._gone:
+        if key in self._kept or key in self._deleted:
             return
         parent = None
         length = response.length
         if response.parent_id is not None:
-            parent = self._usable(response.key_id, response.parent_id)
+            parent = self._parent(response.key_id, response.parent_id)
             length = 0 if parent is None else parent.length + length
         entries = response.input_items + response.output_items
-        kept = _Kept(
+        kept = _KeptResponse(
             ChainLink(response.id, response.input_items, response.output_items),
             parent,
             length,
@@ -90,9 +94,15 @@ class MemoryResponseStore:
             self._forget(next(iter(self._kept)))
 
     async def load(self, key_id: str, response_id: str, max_items: int) -> StoredChain | None:
-        """See ResponseStore."""
+        """Return a response and all it builds on (see `ResponseStore.load`).
+
+        Args:
+            key_id: The API key that asks.
+            response_id: The last response of the chain.
+            max_items: Items that the chain may hold.
+        """
         self._expire()
-        kept = self._usable(key_id, response_id)
+        kept = self._parent(key_id, response_id)
         if kept is None:
             return None
         if kept.length > max_items:
@@ -104,21 +114,21 @@ class MemoryResponseStore:
         return StoredChain(tuple(reversed(links)))
 
     async def get(self, key_id: str, response_id: str) -> bytes | None:
-        """See ResponseStore."""
+        """Return a response object (see `ResponseStore.get`)."""
         self._expire()
-        found = self._find((key_id, response_id))
-        return None if found is None else found[1]
+        entry = self._find((key_id, response_id))
+        return None if entry is None else entry[1]
 
     async def delete(self, key_id: str, response_id: str) -> bool:
-        """See ResponseStore."""
+        """Forget a response (see `ResponseStore.delete`)."""
         self._expire()
         key = (key_id, response_id)
         if key not in self._kept:
             return False
         self._forget(key)
-        self._gone[key] = None
-        if len(self._gone) > _GONE:
-            self._gone.popitem(last=False)
+        self._deleted[key] = None
+        if len(self._deleted) > _DELETED_IDS:
+            self._deleted.popitem(last=False)
         return True
 
     async def aclose(self) -> None:
@@ -127,21 +137,23 @@ class MemoryResponseStore:
         self._saved_at.clear()
         self._bytes = 0
 
-    def _find(self, key: _Key) -> tuple[_Kept, bytes] | None:
-        found = self._kept.get(key)
-        if found is not None:
+    def _find(self, key: _Key) -> tuple[_KeptResponse, bytes] | None:
+        """Return a response and its object, and mark it as just used."""
+        entry = self._kept.get(key)
+        if entry is not None:
             self._kept.move_to_end(key)
-        return found
+        return entry
 
-    def _usable(self, key_id: str, response_id: str) -> _Kept | None:
-        found = self._find((key_id, response_id))
-        return found[0] if found is not None and found[0].length else None
+    def _parent(self, key_id: str, response_id: str) -> _KeptResponse | None:
+        """Return a response that can be a parent."""
+        entry = self._find((key_id, response_id))
+        return entry[0] if entry is not None and entry[0].length else None
 
     def _expire(self) -> None:
-        born = self._clock() - self._store_ttl
+        oldest = self._clock() - self._store_ttl
         while self._saved_at:
             key, saved_at = next(iter(self._saved_at.items()))
-            if saved_at > born:
+            if saved_at > oldest:
                 return
             self._forget(key)
 
@@ -151,15 +163,15 @@ class MemoryResponseStore:
         self._bytes -= len(body)
         self._release(kept)
 
-    def _hold(self, kept: _Kept) -> None:
+    def _hold(self, kept: _KeptResponse) -> None:
         """Count a new response, which holds its parent."""
         kept.holders += 1
         self._bytes += kept.size
         if kept.parent is not None:
             kept.parent.holders += 1
 
-    def _release(self, kept: _Kept | None) -> None:
-        """Count one holder less; one that has none left lets go of its parent in turn."""
+    def _release(self, kept: _KeptResponse | None) -> None:
+        """Count one holder less; a response without any releases its parent in turn."""
         while kept is not None:
             kept.holders -= 1
             if kept.holders:

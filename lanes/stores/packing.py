@@ -1,6 +1,6 @@
-"""How a response's parts are written down: a marker byte, then the bytes, deflated if large.
+"""How a store packs the parts of a response: a marker byte, then the bytes, deflated if large.
 
-Pure. Items are msgpack, so their JSON comes back byte for byte.
+Items are packed as msgpack, so their JSON comes back byte for byte.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 _PLAIN: Final = b"\x00"
 _DEFLATED: Final = b"\x01"
-#: Below this, in bytes, deflating saves less than it costs.
+#: Bytes up to which deflating costs more than it saves.
 SMALL: Final = 2048
-#: Above this, in bytes, it would hold up the event loop for milliseconds: a thread does it.
+#: Bytes beyond which a thread packs, since it would block the event loop for milliseconds.
 LARGE: Final = 128 * 1024
 
-#: Of one response: its input items and its output items.
+#: The input items and the output items of one response.
 Items = tuple[tuple[Entry, ...], tuple[Entry, ...]]
 
 _encoder = msgspec.msgpack.Encoder()
@@ -32,7 +32,7 @@ _decoder = msgspec.msgpack.Decoder(Items)
 
 
 def pack(data: bytes) -> bytes:
-    """Mark the bytes, deflated where that is worth it."""
+    """Return the bytes behind their marker, deflated where that is worth it."""
     if len(data) > SMALL:
         deflated = zlib.compress(data, 1)
         if len(deflated) < len(data):
@@ -41,7 +41,11 @@ def pack(data: bytes) -> bytes:
 
 
 def unpack(packed: bytes) -> bytes:
-    """Undo `pack`. Raises UnreadableResponse."""
+    """Return the bytes that were packed.
+
+    Raises:
+        UnreadableResponse: `pack` did not make this.
+    """
     marker, data = packed[:1], packed[1:]
     if marker == _PLAIN:
         return data
@@ -54,12 +58,16 @@ def unpack(packed: bytes) -> bytes:
 
 
 def pack_items(items: Items) -> bytes:
-    """Write the items of one response down."""
+    """Return the items of one response as bytes."""
     return pack(_encoder.encode(items))
 
 
 def unpack_items(packed: Sequence[bytes]) -> list[Items]:
-    """Read the items of many responses. Raises UnreadableResponse."""
+    """Return the items of many responses.
+
+    Raises:
+        UnreadableResponse: `pack_items` did not make one of these.
+    """
     try:
         return [_decoder.decode(unpack(data)) for data in packed]
     except msgspec.DecodeError as error:
@@ -67,7 +75,7 @@ def unpack_items(packed: Sequence[bytes]) -> list[Items]:
 
 
 async def pack_response(items: Items, body: bytes) -> tuple[bytes, bytes]:
-    """Pack the items and the object of a response, aside if they are large."""
+    """Return the items and the object of a response packed, by a thread if they are large."""
     before, after = items
     size = len(body) + sum(len(entry.data) for entry in before + after)
     if size > LARGE:
@@ -76,14 +84,14 @@ async def pack_response(items: Items, body: bytes) -> tuple[bytes, bytes]:
 
 
 async def unpack_body(packed: bytes) -> bytes:
-    """Undo `pack`, aside if it is large. Raises UnreadableResponse."""
+    """Unpack a response object, in a thread if it is large (see `unpack`)."""
     if len(packed) > LARGE:
         return await run_sync(unpack, packed)
     return unpack(packed)
 
 
 async def unpack_chain(packed: Sequence[bytes]) -> list[Items]:
-    """`unpack_items`, aside if there is much. Raises UnreadableResponse."""
+    """Unpack the items of a chain, in a thread if they are large (see `unpack_items`)."""
     if sum(map(len, packed)) > LARGE:
         return await run_sync(unpack_items, packed)
     return unpack_items(packed)

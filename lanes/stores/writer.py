@@ -21,7 +21,7 @@ log = logging.getLogger("multilane.stores")
 
 @dataclass(slots=True, eq=False)
 class _Write:
-    """A response on its way to the store, after its parent."""
+    """A response on its way to the store, behind its parent."""
 
     response: StoredResponse
     size: int
@@ -30,13 +30,19 @@ class _Write:
 
 
 class ResponseWriter:
-    """The queue before one store. `run` does the writing, in a task of the caller's.
+    """The queue before one store. `run` writes, in a task of the caller's.
 
-    At most `max_bytes` wait, and `writers` are written at a time, a parent always before its
-    children. A write that fails is tried `attempts` times, `backoff` seconds apart and then twice
-    as long each time. One that fails for good, or finds the queue full, is logged and forgotten:
-    its id is then as unknown as any other (previous_response_not_found), which tells a client to
-    send its whole input again. `patience` is how long, in seconds, `wait_for_write` waits.
+    A parent is written before its children. A write that fails for good, or finds the queue full,
+    is logged and forgotten: its id is then unknown (`previous_response_not_found`), which tells a
+    client to send its whole input again.
+
+    Args:
+        store: Where to write.
+        max_bytes: Bytes that may wait.
+        writers: Writes at a time.
+        attempts: Tries for one write.
+        backoff: Seconds between the first two tries; each further pause is twice as long.
+        patience: Seconds that `wait_for_write` waits.
     """
 
     def __init__(
@@ -56,22 +62,22 @@ class ResponseWriter:
         self._backoff = backoff
         self._patience = patience
         self._queue: deque[_Write] = deque()
-        # One for each write in the queue, and at the end one for each writer, which then stops.
+        # One turn for each write in the queue; at the end one for each writer, which then stops.
         self._turns = anyio.Semaphore(0)
-        # In the queue or being written.
+        # (key id, response id) -> what is in the queue or being written.
         self._waiting: dict[tuple[str, str], _Write] = {}
         self._bytes = 0
-        self._scope: anyio.CancelScope | None = None  # needs a loop, and `run` has one
+        self._scope: anyio.CancelScope | None = None  # made in `run`, since it needs a loop
         self._closed = self._running = False
         self._finished = anyio.Event()
 
     @property
     def bytes_waiting(self) -> int:
-        """What the writes under way and before that hold, roughly."""
+        """The bytes, roughly, that the queue and the writes under way hold."""
         return self._bytes
 
     async def run(self) -> None:
-        """Write until `aclose`. Once only."""
+        """Write until `aclose`. Call it once."""
         try:
             self._running = True
             with anyio.CancelScope() as self._scope:
@@ -84,16 +90,16 @@ class ResponseWriter:
             self._finished.set()
 
     def put(self, response: StoredResponse) -> None:
-        """Queue a finished response. Returns at once, fails never."""
+        """Queue a finished response. Return at once and never fail."""
         entries = response.input_items + response.output_items
         size = len(response.body) + sum(ENTRY_BYTES + len(entry.data) for entry in entries)
         key = (response.key_id, response.id)
         if key in self._waiting:
             return
-        # The first always fits.
+        # The first response always fits.
         if self._closed or (self._bytes and self._bytes + size > self._max_bytes):
-            why = "the gateway stops" if self._closed else "too many wait for the store"
-            log.error("response %s was not stored: %s", response.id, why)
+            reason = "the gateway stops" if self._closed else "too many wait for the store"
+            log.error("response %s was not stored: %s", response.id, reason)
             return
         parent = response.parent_id and self._waiting.get((response.key_id, response.parent_id))
         write = _Write(response, NODE_BYTES + size, parent or None)
@@ -103,9 +109,10 @@ class ResponseWriter:
         self._turns.release()
 
     async def wait_for_write(self, key_id: str, response_id: str) -> None:
-        """Wait until a response is written or given up; at once if it is not on its way.
+        """Wait until a response is written or given up; return at once if it is not on its way.
 
-        Raises NotStoredYet when that takes longer than `patience`.
+        Raises:
+            NotStoredYet: It takes longer than `patience`.
         """
         write = self._waiting.get((key_id, response_id))
         if write is None:
@@ -116,13 +123,13 @@ class ResponseWriter:
         raise NotStoredYet(response_id)
 
     async def aclose(self, timeout: float = 5) -> None:
-        """Take no more, and write what waits for at most `timeout` seconds; then `run` ends."""
+        """Take no more responses, write for at most `timeout` seconds, and end `run`."""
         if not self._closed:
             self._closed = True
             for _ in range(self._writers):
                 self._turns.release()
         with anyio.move_on_after(timeout):
-            if self._running or self._waiting:  # else it never ran, and need not
+            if self._running or self._waiting:  # else there is nothing to wait for
                 await self._finished.wait()
             return
         if self._scope is not None:
@@ -133,7 +140,7 @@ class ResponseWriter:
             self._abandon()
 
     def _abandon(self) -> None:
-        """Whatever still waits is lost."""
+        """Lose whatever still waits, and say so in the log."""
         if self._waiting:
             log.error("%d responses were not stored before the end", len(self._waiting))
         for write in self._waiting.values():
@@ -147,7 +154,7 @@ class ResponseWriter:
             if not self._queue:
                 return
             write = self._queue.popleft()
-            # Its own turn came first, so this waits for no one behind.
+            # The parent was queued first, so some writer has it already.
             if write.parent is not None:
                 await write.parent.done.wait()
                 write.parent = None

@@ -1,1 +1,1 @@
-"""How any Redis or Valkey is asked: scripts, deadlines, one guard and the lease."""
+"""The one way to call a Redis or Valkey: scripts, deadline, guard and lease."""

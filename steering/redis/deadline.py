@@ -1,4 +1,4 @@
-"""A bound of time that is kept even by code that swallows a cancellation."""
+"""A time limit that holds even for code that swallows a cancellation."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-#: Seconds after which the end is asked for again.
+#: Seconds between two cancellations of a task that goes on.
 INSIST: Final = 0.1
 
 
 class Deadline:
-    """As `asyncio.timeout`: raises TimeoutError when `seconds` have passed. But it insists.
+    """Raises TimeoutError after `seconds`, like `asyncio.timeout`, and cancels until that works.
 
-    asyncio.wait_for, which clients of engines use, swallows a cancellation before Python 3.12 if
-    what it waits for is done at that very moment: what follows would have no end at all.
+    Redis clients use asyncio.wait_for. Before Python 3.12 it swallows a cancellation if its result
+    arrives at that very moment, and what follows would then run without any limit.
     """
 
-    __slots__ = ("_before", "_handle", "_loop", "_seconds", "_strikes", "_task")
+    __slots__ = ("_cancellations", "_cancelling_before", "_handle", "_loop", "_seconds", "_task")
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._strikes = 0
+        self._cancellations = 0
 
     def __enter__(self) -> Self:
         task = asyncio.current_task()
         assert task is not None
         self._task = task
-        self._before = task.cancelling()
+        self._cancelling_before = task.cancelling()
         self._loop = asyncio.get_running_loop()
-        self._handle = self._loop.call_later(self._seconds, self._strike)
+        self._handle = self._loop.call_later(self._seconds, self._cancel)
         return self
 
     def __exit__(
@@ -42,14 +42,14 @@ class Deadline:
         trace: TracebackType | None,
     ) -> None:
         self._handle.cancel()
-        if not self._strikes:
+        if not self._cancellations:
             return
-        for _ in range(self._strikes):
+        for _ in range(self._cancellations):
             left = self._task.uncancel()
-        if left <= self._before and isinstance(error, asyncio.CancelledError):
+        if left <= self._cancelling_before and isinstance(error, asyncio.CancelledError):
             raise TimeoutError from error
 
-    def _strike(self) -> None:
-        self._strikes += 1
+    def _cancel(self) -> None:
+        self._cancellations += 1
         self._task.cancel()
-        self._handle = self._loop.call_later(INSIST, self._strike)
+        self._handle = self._loop.call_later(INSIST, self._cancel)

@@ -1,4 +1,4 @@
-"""One way to ask an engine: bounded in time and number, repaired once, all trouble told alike."""
+"""The guard of every call to an engine: it bounds the time, repairs once and renames errors."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 T = TypeVar("T")
-Client = Redis | RedisCluster
+RedisClient = Redis | RedisCluster
 
-#: Seconds within which a call has an answer or has failed.
+#: Seconds within which a call has its answer or has failed.
 DEADLINE: Final = 1.7
-#: The part of it that a first try may take, so that a second one can find a better connection.
+#: The share of the deadline for the first try, so that a second can find a better connection.
 FIRST: Final = 0.6
-#: Seconds to wait before the second try: the bundled engine is back by then if it died.
+#: Seconds before the second try: a bundled engine that died is back by then.
 PAUSE: Final = 0.15
-#: Calls at a time; the others wait for their turn, within the deadline.
+#: Calls at a time; the others wait their turn, within the deadline.
 LIMIT: Final = 16
-#: A second try may find another connection, another address or a new primary.
+#: After these a second try may reach another connection, another address or a new primary.
 _REPAIRABLE: Final = (
     builtins.TimeoutError,
     ConnectionError,
@@ -48,24 +48,35 @@ _REPAIRABLE: Final = (
     ClusterDownError,
     TryAgainError,
 )
-#: After these the idle connections are no better: their peer may be gone, or no primary any more.
+#: After these the idle connections are no better: their peer may be gone, or no longer primary.
 _STALE: Final = (builtins.TimeoutError, TimeoutError, ReadOnlyError)
 
 
 class RedisGuard:
-    """Asks one engine. What is asked may be done twice, so it must be idempotent."""
+    """Bounds and repairs the calls to one engine. A call may run twice, so it is idempotent.
 
-    def __init__(self, client: Client, *, deadline: float = DEADLINE, pause: float = PAUSE) -> None:
+    Args:
+        client: The client that the calls use.
+        deadline: Seconds for a call, its second try included.
+        pause: Seconds before the second try.
+    """
+
+    def __init__(
+        self, client: RedisClient, *, deadline: float = DEADLINE, pause: float = PAUSE
+    ) -> None:
         self._client = client
         self._deadline = deadline
         self._pause = pause
         self._turns = asyncio.Semaphore(LIMIT)
 
     async def run(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """What `ask` returns. Raises StoreUnavailable, within the deadline, and nothing else.
+        """Return what `ask` returns, within the deadline.
 
-        A cancelled scope around it waits for it: a pool whose connection is handed back under
-        repeated cancellation would lose it, and half-asked writes would leave nobody wiser.
+        A cancelled scope waits for the call: a pool whose connection comes back under repeated
+        cancellation would lose it, and a half-sent write would leave its outcome unknown.
+
+        Raises:
+            StoreUnavailable: The engine refused or did not answer in time.
         """
         with anyio.CancelScope(shield=True):
             try:
@@ -73,7 +84,7 @@ class RedisGuard:
                     async with self._turns:
                         return await self._twice(ask)
             except (RedisError, RedisClusterException, OSError) as error:  # TimeoutError is one
-                raise StoreUnavailable(_told(error)) from error
+                raise StoreUnavailable(_reason(error)) from error
         raise AssertionError  # a shield swallows nothing
 
     async def _twice(self, ask: Callable[[], Awaitable[T]]) -> T:
@@ -91,5 +102,5 @@ class RedisGuard:
         await asyncio.sleep(self._pause)
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return f"the store failed: {error}" if str(error) else "the store did not answer in time"

@@ -1,4 +1,4 @@
-"""The sign of life of a process that decides on submissions, and the judgement on others'."""
+"""The lease of a process that owns submissions, and which other owners have lost theirs (D16)."""
 
 from __future__ import annotations
 
@@ -14,22 +14,30 @@ from steering.redis.guard import RedisGuard
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from steering.redis.guard import Client
+    from steering.redis.guard import RedisClient
 
 log = logging.getLogger("multilane.steering")
 
-#: Seconds after its last sign of life at which an owner is given up.
+#: Seconds a lease lasts after its last renewal.
 LEASE: Final = 15.0
-#: Seconds between two tries while the engine is away: well below the pause before judging.
+#: Seconds between two tries while the engine is away: well below the wait before judging others.
 AGAIN: Final = 1.0
 
 
 class Lease:
-    """This process's lease. Keep `run` running for as long as the process owns anything."""
+    """The lease of this process. Keep `run` running for as long as the process owns submissions.
+
+    Args:
+        client: The engine that holds the leases.
+        owner: The id of this process, unlike that of any other.
+        ttl: Seconds a lease lasts without renewal.
+        prefix: What all keys begin with.
+        clock: Returns seconds that never go backwards.
+    """
 
     def __init__(
         self,
-        client: Client,
+        client: RedisClient,
         owner: str,
         *,
         ttl: float = LEASE,
@@ -42,32 +50,37 @@ class Lease:
         self._ttl = ttl
         self._prefix = prefix
         self._clock = clock
-        self._since: float | None = None  # held without a break
-        self._until = 0.0
+        # Since when it is held without a break; None while it is not.
+        self._held_since: float | None = None
+        self._held_until = 0.0
 
     @property
     def held(self) -> bool:
-        """Whether others see that this process lives."""
-        return self._clock() < self._until
+        """Whether other processes see this one as alive."""
+        return self._clock() < self._held_until
 
-    async def refresh(self) -> None:
-        """Give one sign of life. Raises StoreUnavailable."""
-        asked = self._clock()
+    async def renew(self) -> None:
+        """Renew the lease once.
+
+        Raises:
+            StoreUnavailable: The engine is away, and the lease may run out.
+        """
+        asked_at = self._clock()
         try:
-            found = await self._guard.run(self._set)
+            previous = await self._guard.run(self._set)
         except StoreUnavailable:
-            self._since = None
+            self._held_since = None
             raise
-        if found is None or self._since is None:
-            self._since = self._clock()
-        self._until = asked + self._ttl
+        if previous is None or self._held_since is None:
+            self._held_since = self._clock()
+        self._held_until = asked_at + self._ttl
 
     async def run(self) -> NoReturn:
-        """Give signs of life until cancelled, whatever the engine does meanwhile."""
+        """Renew the lease until cancelled, whatever the engine does meanwhile."""
         away = False
         while True:
             try:
-                await self.refresh()
+                await self.renew()
             except StoreUnavailable as error:
                 if not away:
                     log.warning("the store is away, nothing can be steered: %s", error)
@@ -80,18 +93,27 @@ class Lease:
                 await anyio.sleep(self._ttl / 3)
 
     async def release(self) -> None:
-        """Be gone at once, at an orderly end; what is left undecided is `dropped`."""
-        self._since, self._until = None, 0.0
+        """Give the lease up at an orderly end, so that open submissions are `dropped` at once.
+
+        Raises:
+            StoreUnavailable: The engine is away; the lease runs out by itself.
+        """
+        self._held_since, self._held_until = None, 0.0
         await self._guard.run(lambda: self._client.delete(self._key(self.owner)))
 
     async def gone(self, owners: Collection[str]) -> set[str]:
-        """Those of the owners that have no lease. Raises StoreUnavailable.
+        """Return those owners that hold no lease.
 
-        After an outage of the engine every lease has run out, and the living need a moment to
-        renew theirs. So nobody is judged before our own was held without a break for that long.
+        After an outage of the engine every lease has run out, and live processes need a moment to
+        renew theirs. So this process judges nobody before it held its own lease for a third of
+        the TTL without a break.
+
+        Raises:
+            StoreUnavailable: The engine is away.
         """
         others = sorted(set(owners) - {self.owner})
-        if not others or self._since is None or self._clock() - self._since < self._ttl / 3:
+        since = self._held_since
+        if not others or since is None or self._clock() - since < self._ttl / 3:
             return set()
 
         async def ask() -> list[Any]:
@@ -100,11 +122,11 @@ class Lease:
                 pipeline.exists(self._key(owner))
             return await pipeline.execute()
 
-        found = await self._guard.run(ask)
-        return {owner for owner, there in zip(others, found, strict=True) if not there}
+        counts = await self._guard.run(ask)
+        return {owner for owner, count in zip(others, counts, strict=True) if not count}
 
     async def _set(self) -> Any:
-        """What was there before; None if the lease had run out."""
+        """Write the lease; return what was there before, None if the lease had run out."""
         return await self._client.set(
             self._key(self.owner), b"1", px=max(1, int(self._ttl * 1000)), get=True
         )

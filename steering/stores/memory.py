@@ -1,4 +1,4 @@
-"""Submissions in this process only: for tests, and where no engine is wanted."""
+"""The store of submissions in memory, for tests and for gateways without an engine."""
 
 from __future__ import annotations
 
@@ -15,22 +15,30 @@ if TYPE_CHECKING:
 
     from steering.stores.base import OwnerWatch
 
-_End = tuple[SubmissionState, str | None, str | None, float]
+#: State, reason, successor and time of a verdict that came before its submission.
+_EarlyEnd = tuple[SubmissionState, str | None, str | None, float]
 
-#: Bytes of input kept; over it the responses go first that were written to longest ago.
+#: Bytes of input kept; beyond them the store forgets the responses written to longest ago.
 LIMIT_BYTES = 64 << 20
 
 
 class NobodyGone:
-    """Knows of nobody that they are gone: all owners are this very process."""
+    """An OwnerWatch that sees no owner gone: all of them are this process."""
 
     async def gone(self, owners: Collection[str]) -> set[str]:  # noqa: ARG002
-        """Nobody."""
+        """Return an empty set."""
         return set()
 
 
 class MemorySteerStore:
-    """A SteerStore in dicts. Nothing of it survives the process."""
+    """A SteerStore in dicts; nothing survives the process.
+
+    Args:
+        watch: Knows which owners are gone; by default none is.
+        ttl: Seconds a record is kept after its last write.
+        limit_bytes: Bytes of input kept in all.
+        clock: Returns seconds since the epoch.
+    """
 
     def __init__(
         self,
@@ -45,15 +53,17 @@ class MemorySteerStore:
         self._limit = limit_bytes
         self._clock = clock
         self._bytes = 0
-        # Response id -> when it was last written to and its records; the longest ago comes first.
+        # Response id -> time of its last write, the oldest first.
         self._written: OrderedDict[str, float] = OrderedDict()
+        # Response id -> submission id -> record.
         self._records: dict[str, dict[str, SteerRecord]] = {}
+        # Submission id -> response id.
         self._targets: dict[str, str] = {}
-        # Response id -> the ends of submissions that are not there yet.
-        self._early: dict[str, dict[str, _End]] = {}
+        # Response id -> submission id -> its end, for submissions that are not there yet.
+        self._early: dict[str, dict[str, _EarlyEnd]] = {}
 
     async def append(self, record: SteerRecord) -> None:
-        """Write a submission down, or move it on."""
+        """Write a submission down or move it on (see `SteerStore.append`)."""
         if record.id in self._targets:
             at = record.updated_at
             self._move(record.id, record.state, record.reason, record.successor, at)
@@ -67,7 +77,7 @@ class MemorySteerStore:
             self._records.setdefault(record.target, {})[record.id] = record
             self._bytes += len(record.input)
         self._touch(record.target)
-        self._tidy()
+        self._expire()
 
     async def settle(
         self,
@@ -78,35 +88,43 @@ class MemorySteerStore:
         reason: str | None = None,
         successor: str | None = None,
     ) -> None:
-        """Move submissions of one response on."""
+        """Move submissions of one response on (see `SteerStore.settle`).
+
+        Args:
+            target: The id of the response.
+            ids: The submissions' ids.
+            state: The state that they reach.
+            reason: Why they failed or were dropped.
+            successor: The id of the response they were committed to.
+        """
         now = self._clock()
         for steer_id in ids:
-            known = self._targets.get(steer_id)
-            if known == target:
+            recorded = self._targets.get(steer_id)
+            if recorded == target:
                 self._move(steer_id, state, reason, successor, now)
-            elif known is None and state in ENDS:
+            elif recorded is None and state in ENDS:
                 early = self._early.setdefault(target, {})
                 early.setdefault(steer_id, (state, reason, successor, now))
                 self._touch(target)
 
     async def of_response(self, key_id: str, response_id: str) -> list[SteerRecord]:
-        """The submissions of a response by `created_at`."""
-        self._tidy()
-        await self._drop(response_id, list(self._records.get(response_id, {})))
-        found = self._records.get(response_id, {}).values()
-        return sorted((r for r in found if r.key_id == key_id), key=lambda r: r.created_at)
+        """Return the submissions of a response (see `SteerStore.of_response`)."""
+        self._expire()
+        await self._drop_orphans(response_id, list(self._records.get(response_id, {})))
+        records = self._records.get(response_id, {}).values()
+        return sorted((r for r in records if r.key_id == key_id), key=lambda r: r.created_at)
 
     async def get(self, key_id: str, steer_id: str) -> SteerRecord | None:
-        """One submission."""
-        self._tidy()
+        """Return one submission (see `SteerStore.get`)."""
+        self._expire()
         if (target := self._targets.get(steer_id)) is None:
             return None
-        await self._drop(target, [steer_id])
+        await self._drop_orphans(target, [steer_id])
         record = self._records.get(target, {}).get(steer_id)
         return record if record and record.key_id == key_id else None
 
     async def aclose(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is nothing to let go of."""
 
     def _move(
         self,
@@ -128,21 +146,21 @@ class MemorySteerStore:
             )
             self._touch(target)
 
-    async def _drop(self, target: str, ids: Sequence[str]) -> None:
-        """Drop those submissions of a response whose owners are gone."""
+    async def _drop_orphans(self, target: str, ids: Sequence[str]) -> None:
+        """Drop those of a response's submissions whose owners are gone (D16)."""
         records = [self._records[target][steer_id] for steer_id in ids]
-        left = [record for record in records if record.state not in ENDS]
-        if left:
-            gone = await self._watch.gone({record.owner for record in left})
-            lost = [record.id for record in left if record.owner in gone]
-            await self.settle(target, lost, SubmissionState.DROPPED, reason=OWNER_GONE)
+        undecided = [record for record in records if record.state not in ENDS]
+        if undecided:
+            gone = await self._watch.gone({record.owner for record in undecided})
+            orphans = [record.id for record in undecided if record.owner in gone]
+            await self.settle(target, orphans, SubmissionState.DROPPED, reason=OWNER_GONE)
 
     def _touch(self, target: str) -> None:
         self._written[target] = self._clock()
         self._written.move_to_end(target)
 
-    def _tidy(self) -> None:
-        """Forget the responses that are too old, or too many."""
+    def _expire(self) -> None:
+        """Forget the responses over their TTL, and the oldest while there is too much input."""
         since = self._clock() - self._ttl
         while self._written:
             target, written = next(iter(self._written.items()))

@@ -1,4 +1,12 @@
-"""Submissions in Redis or Valkey: one hash each, one list per response, all under its hash tag."""
+"""The store of submissions in Redis or Valkey, for all processes and beyond restarts.
+
+    <prefix>:{<tag>}:steers:<response id>   LIST: the ids of its submissions
+    <prefix>:{<tag>}:steer:<submission id>  HASH: `target`, `fixed`, `state`, `at`, `reason`,
+                                            `successor`
+
+The tag is the first half of the response's random digits (D14), so that all keys of a response are
+in one slot of a cluster. `fixed` holds what never changes: a line of JSON, then the input.
+"""
 
 from __future__ import annotations
 
@@ -9,59 +17,36 @@ import msgspec
 
 from steering.ids import response_tag, steer_tag
 from steering.redis.guard import RedisGuard
-from steering.redis.scripts import Script
 from steering.states import ENDS, SubmissionState
 from steering.stores.base import OWNER_GONE, SOURCES, TTL, SteerRecord
+from steering.stores.redis_scripts import APPEND, SETTLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from steering.redis.guard import Client
+    from steering.redis.guard import RedisClient
     from steering.redis.lease import Lease
 
-#: KEYS: the list, the record. ARGV: TTL in ms, id, target, what never changes, the states that it
-#: may come from, then the fields that change and their values. A record that is only a verdict so
-#: far keeps that.
-_APPEND: Final = """
-local was = redis.call('HMGET', KEYS[2], 'fixed', 'state')
-if not was[1] then
-  local to = was[2] and 0 or #ARGV
-  redis.call('HSET', KEYS[2], 'target', ARGV[3], 'fixed', ARGV[4], unpack(ARGV, 6, to))
-  redis.call('RPUSH', KEYS[1], ARGV[2])
-elseif string.find(ARGV[5], '|' .. was[2] .. '|', 1, true) then
-  redis.call('HSET', KEYS[2], unpack(ARGV, 6))
-end
-redis.call('PEXPIRE', KEYS[1], ARGV[1])
-redis.call('PEXPIRE', KEYS[2], ARGV[1])
-"""
-
-#: KEYS: the list, the records. ARGV: TTL in ms, target, 1 if the new state is an end, the states
-#: that they may come from, then the fields that change and their values.
-_SETTLE: Final = """
-for i = 2, #KEYS do
-  local was = redis.call('HMGET', KEYS[i], 'target', 'state')
-  local early = not was[2] and ARGV[3] == '1'
-  if early then redis.call('HSET', KEYS[i], 'target', ARGV[2]) end
-  if early or was[1] == ARGV[2] and string.find(ARGV[4], '|' .. was[2] .. '|', 1, true) then
-    redis.call('HSET', KEYS[i], unpack(ARGV, 5))
-    redis.call('PEXPIRE', KEYS[i], ARGV[1])
-    redis.call('PEXPIRE', KEYS[1], ARGV[1])
-  end
-end
-"""
-
-#: The states that a record may come from, as the scripts look them up.
-_SOURCES: Final = {
+#: For each state those that lead to it, in the form that the scripts search.
+_SOURCE_LISTS: Final = {
     state: f"|{'|'.join(sorted(sources))}|".encode() for state, sources in SOURCES.items()
 }
 
 
 class RedisSteerStore:
-    """A SteerStore. Its writes are scripts, each of them one round trip and one atomic step."""
+    """A SteerStore on an engine. Each write is one script: one round trip, one atomic step.
+
+    Args:
+        client: The engine; its maker closes it.
+        lease: The lease of this process, and its judgement on the owners of submissions.
+        ttl: Seconds a record is kept after its last write.
+        prefix: What all keys begin with.
+        clock: Returns seconds since the epoch.
+    """
 
     def __init__(
         self,
-        client: Client,
+        client: RedisClient,
         lease: Lease,
         *,
         ttl: float = TTL,
@@ -74,22 +59,24 @@ class RedisSteerStore:
         self._prefix = prefix
         self._clock = clock
         self._guard = RedisGuard(client)
-        self._append = Script(client, _APPEND)
-        self._settle = Script(client, _SETTLE)
 
     async def append(self, record: SteerRecord) -> None:
-        """Write a submission down, or move it on. One round trip."""
+        """Write a submission down or move it on, in one round trip (see `SteerStore.append`).
+
+        Raises:
+            ValueError: By its id the submission is not one to that response.
+        """
         tag = response_tag(record.target)
         if tag is None or steer_tag(record.id) != tag:
             raise ValueError("not a submission to that response, by its ids")
-        if not self._lease.held:  # nobody may take it for the record of a process that is gone
-            await self._lease.refresh()
-        keys = [self._list(tag, record.target), self._record(tag, record.id)]
+        if not self._lease.held:  # else a reader could take this owner for gone
+            await self._lease.renew()
+        keys = [self._list_key(tag, record.target), self._record_key(tag, record.id)]
         args = [
-            *(self._ttl, record.id, record.target, _fixed(record), _SOURCES[record.state]),
+            *(self._ttl, record.id, record.target, _fixed(record), _SOURCE_LISTS[record.state]),
             *_changes(record.state, record.updated_at, record.reason, record.successor),
         ]
-        await self._guard.run(lambda: self._append(keys, args))
+        await self._guard.run(lambda: APPEND.run(self._client, keys, args))
 
     async def settle(
         self,
@@ -100,73 +87,81 @@ class RedisSteerStore:
         reason: str | None = None,
         successor: str | None = None,
     ) -> None:
-        """Move submissions of one response on. One round trip."""
+        """Move submissions of one response on (see `SteerStore.settle`).
+
+        Args:
+            target: The id of the response.
+            ids: The submissions' ids; those that are not of the response are left out.
+            state: The state that they reach.
+            reason: Why they failed or were dropped.
+            successor: The id of the response they were committed to.
+        """
         tag = response_tag(target)
-        known = [steer_id for steer_id in ids if tag is not None and steer_tag(steer_id) == tag]
-        if tag is None or not known:
+        own = [steer_id for steer_id in ids if tag is not None and steer_tag(steer_id) == tag]
+        if tag is None or not own:
             return
-        keys = [self._list(tag, target), *(self._record(tag, steer_id) for steer_id in known)]
+        keys = [self._list_key(tag, target), *(self._record_key(tag, steer_id) for steer_id in own)]
         args = [
-            *(self._ttl, target, b"1" if state in ENDS else b"0", _SOURCES[state]),
+            *(self._ttl, target, b"1" if state in ENDS else b"0", _SOURCE_LISTS[state]),
             *_changes(state, self._clock(), reason, successor),
         ]
-        await self._guard.run(lambda: self._settle(keys, args))
+        await self._guard.run(lambda: SETTLE.run(self._client, keys, args))
 
     async def of_response(self, key_id: str, response_id: str) -> list[SteerRecord]:
-        """The submissions of a response by `created_at`. Two round trips."""
+        """Return the submissions of a response, in two round trips (see `of_response`)."""
         if (tag := response_tag(response_id)) is None:
             return []
 
         async def ask() -> list[SteerRecord]:
-            ids: list[Any] = await self._client.lrange(self._list(tag, response_id), 0, -1)
+            ids: list[Any] = await self._client.lrange(self._list_key(tag, response_id), 0, -1)
             return await self._read(tag, [name.decode() for name in ids])
 
         records = await self._guard.run(ask)
-        if await self._drop(response_id, records):
+        if await self._drop_orphans(response_id, records):
             records = await self._guard.run(ask)
-        mine = (r for r in records if r.key_id == key_id and r.target == response_id)
-        return sorted(mine, key=lambda r: r.created_at)
+        visible = (r for r in records if r.key_id == key_id and r.target == response_id)
+        return sorted(visible, key=lambda r: r.created_at)
 
     async def get(self, key_id: str, steer_id: str) -> SteerRecord | None:
-        """One submission. One round trip."""
+        """Return one submission, in one round trip (see `SteerStore.get`)."""
         if (tag := steer_tag(steer_id)) is None:
             return None
         records = await self._guard.run(lambda: self._read(tag, [steer_id]))
-        if records and await self._drop(records[0].target, records):
+        if records and await self._drop_orphans(records[0].target, records):
             records = await self._guard.run(lambda: self._read(tag, [steer_id]))
         return next((r for r in records if r.key_id == key_id), None)
 
     async def aclose(self) -> None:
-        """Nothing to let go of: the client is its maker's."""
+        """Do nothing: whoever made the client closes it."""
 
     async def _read(self, tag: str, ids: Sequence[str]) -> list[SteerRecord]:
         if not ids:
             return []
         pipeline = self._client.pipeline(transaction=False)
         for steer_id in ids:
-            pipeline.hgetall(self._record(tag, steer_id))
-        return [_told(fields) for fields in await pipeline.execute() if b"fixed" in fields]
+            pipeline.hgetall(self._record_key(tag, steer_id))
+        return [_record_of(fields) for fields in await pipeline.execute() if b"fixed" in fields]
 
-    async def _drop(self, target: str, records: Sequence[SteerRecord]) -> bool:
-        """Drop what owners left behind that are gone; whether there was any."""
-        owners = {record.owner for record in records if record.state not in ENDS}
-        gone = await self._lease.gone(owners) if owners else set()
-        ids = [r.id for r in records if r.state not in ENDS and r.owner in gone]
-        if ids:
-            await self.settle(target, ids, SubmissionState.DROPPED, reason=OWNER_GONE)
-        return bool(ids)
+    async def _drop_orphans(self, target: str, records: Sequence[SteerRecord]) -> bool:
+        """Drop the submissions whose owners are gone (D16); return whether there were any."""
+        undecided = [record for record in records if record.state not in ENDS]
+        gone = await self._lease.gone({r.owner for r in undecided}) if undecided else set()
+        orphans = [record.id for record in undecided if record.owner in gone]
+        if orphans:
+            await self.settle(target, orphans, SubmissionState.DROPPED, reason=OWNER_GONE)
+        return bool(orphans)
 
-    def _list(self, tag: str, response_id: str) -> str:
+    def _list_key(self, tag: str, response_id: str) -> str:
         return f"{self._prefix}:{{{tag}}}:steers:{response_id}"
 
-    def _record(self, tag: str, steer_id: str) -> str:
+    def _record_key(self, tag: str, steer_id: str) -> str:
         return f"{self._prefix}:{{{tag}}}:steer:{steer_id}"
 
 
 def _changes(
     state: SubmissionState, at: float, reason: str | None, successor: str | None
 ) -> list[str | bytes]:
-    """The fields that change, each before its value."""
+    """Return the changing fields of a record, each before its value."""
     changes: list[str | bytes] = [b"state", state.value, b"at", repr(at)]
     if reason is not None:
         changes += (b"reason", reason)
@@ -176,12 +171,13 @@ def _changes(
 
 
 def _fixed(record: SteerRecord) -> bytes:
-    """What never changes of a record, in one value: a line of JSON, then the input."""
+    """Return what never changes of a record as one value: a line of JSON, then the input."""
     head = (record.id, record.key_id, record.target, record.owner, record.created_at)
     return msgspec.json.encode(head) + b"\n" + record.input
 
 
-def _told(fields: dict[bytes, bytes]) -> SteerRecord:
+def _record_of(fields: dict[bytes, bytes]) -> SteerRecord:
+    """Return the record that a hash holds."""
     head, _, value = fields[b"fixed"].partition(b"\n")
     steer_id, key_id, target, owner, created_at = msgspec.json.decode(head)
     return SteerRecord(

@@ -26,7 +26,7 @@ from tests.support.steer_stores import on_file, until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from steering.redis.guard import Client
+    from steering.redis.guard import RedisClient
 
 ROOT = __file__.rpartition("/tests/")[0]
 #: A gateway of which only the engine is there; tells its URL and its engine, then supervises.
@@ -72,7 +72,7 @@ def engine(state: Path) -> Iterator[EmbeddedValkey]:
     engine.stop()
 
 
-async def answers(client: Client) -> bool:
+async def answers(client: RedisClient) -> bool:
     try:
         return bool(await client.ping())
     except (RedisError, OSError):

@@ -125,7 +125,7 @@ async def test_the_lease_ends_by_itself(kept: RedisPlace) -> None:
 async def test_a_lease_is_kept_by_its_task(kept: RedisPlace) -> None:
     lease = Lease(kept.client, "they", ttl=0.5, prefix=kept.prefix)
     judge = Lease(kept.client, "me", prefix=kept.prefix, clock=kept.clock)
-    await judge.refresh()
+    await judge.renew()
     kept.clock.now += 5.0
     async with anyio.create_task_group() as group:
         group.start_soon(lease.run)
@@ -146,9 +146,9 @@ async def test_nobody_is_judged_right_after_an_outage(kept: RedisPlace) -> None:
     await theirs.append(left)
     kept.clock.now += 100.0
     await kept.client.delete(f"{kept.prefix}:owner:me", f"{kept.prefix}:owner:they")
-    await kept.leases["me"].refresh()  # finds that its own lease had run out
+    await kept.leases["me"].renew()  # finds that its own lease had run out
     assert await ours.get("key", left.id) == left
-    await kept.leases["they"].refresh()
+    await kept.leases["they"].renew()
     kept.clock.now += 100.0
     assert await ours.get("key", left.id) == left
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from gateway.persistence import redis_client
+from steering.ids import steer_id
 from steering.redis.lease import Lease
 from steering.states import SubmissionState
-from steering.stores.base import SteerRecord, SteerStore, steer_id
+from steering.stores.base import SteerRecord, SteerStore
 from steering.stores.memory import MemorySteerStore
 from steering.stores.redis import RedisSteerStore
 
@@ -72,7 +73,7 @@ class RedisPlace(Place):
     async def store(self, owner: str = "me") -> RedisSteerStore:
         if owner not in self.leases:
             self.leases[owner] = Lease(self.client, owner, prefix=self.prefix, clock=self.clock)
-            await self.leases[owner].refresh()
+            await self.leases[owner].renew()
         return RedisSteerStore(
             self.client, self.leases[owner], prefix=self.prefix, clock=self.clock
         )

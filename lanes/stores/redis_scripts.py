@@ -1,39 +1,29 @@
-"""The Lua of the response store. Each script has one key and can be run again after a late reply.
+"""The Lua scripts that keep stored responses in Redis.
 
-A branch is a list with two elements for each response: a mark and the id, then the packed items.
-Marks: `.` plain, `+` another branch forks off here, `-` deleted. The last is never `-`, so what
-nothing builds on is gone, and what a fork builds on stays.
+Each has one key and can run again after a lost reply. A branch is a list with two elements for each
+response: a mark and the id, then the packed items. Marks: `.` plain, `+` another branch forks off
+here, `-` deleted. The last mark is never `-`: items that nothing builds on go, and items that a
+fork builds on stay.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from hashlib import sha1
+from typing import Final
 
+from steering.redis.scripts import LuaScript
 
-@dataclass(frozen=True, slots=True)
-class Script:
-    """One script and the name the server caches it under."""
-
-    text: str
-    sha: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        digest = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
-        object.__setattr__(self, "sha", digest)
-
-
-#: A new branch. KEYS: branch. ARGV: id, items, ttl.
-OPEN = Script("""
+#: Open a branch. KEYS: branch. ARGV: id, items, TTL in seconds.
+OPEN: Final = LuaScript("""
 if redis.call('EXISTS', KEYS[1]) == 0 then
   redis.call('RPUSH', KEYS[1], '.' .. ARGV[1], ARGV[2])
 end
 redis.call('EXPIRE', KEYS[1], ARGV[3])
 """)
 
-#: Go on after a response if it is the branch's last. KEYS: branch. ARGV: its id, its position, the
-#: new id, items, ttl. Answers `gone` if it is not there, `fork` if another response follows it.
-APPEND = Script("""
+#: Append a response to its parent's branch. KEYS: branch. ARGV: the parent's id and position, the
+#: new id, items, TTL in seconds. Returns `gone` if the parent is not there, `fork` if another
+#: response follows it already, else `ok`.
+APPEND: Final = LuaScript("""
 local at = 2 * tonumber(ARGV[2])
 local parent = redis.call('LINDEX', KEYS[1], at)
 if not parent or string.sub(parent, 2) ~= ARGV[1] then return 'gone' end
@@ -48,9 +38,9 @@ end
 return 'ok'
 """)
 
-#: Delete a response's items, or mark them for when nothing follows them any more. KEYS: branch.
+#: Delete a response's items, or mark them while others still follow them. KEYS: branch.
 #: ARGV: id, position.
-DROP = Script("""
+DROP: Final = LuaScript("""
 local at = 2 * tonumber(ARGV[2])
 if redis.call('LINDEX', KEYS[1], at) ~= '.' .. ARGV[1] then return end
 redis.call('LSET', KEYS[1], at, '-' .. ARGV[1])
@@ -61,9 +51,9 @@ while last and string.sub(last, 1, 1) == '-' do
 end
 """)
 
-#: Make a response known, unless it is, or was deleted meanwhile; answers its place. KEYS: response.
-#: ARGV: place, object, ttl.
-ENTER = Script("""
+#: Enter a response unless it is there or was deleted meanwhile; returns its location. KEYS:
+#: response. ARGV: location, object, TTL in seconds.
+ENTER: Final = LuaScript("""
 if redis.call('EXISTS', KEYS[1]) == 0 then
   redis.call('HSET', KEYS[1], 'at', ARGV[1], 'body', ARGV[2])
   redis.call('EXPIRE', KEYS[1], ARGV[3])
@@ -71,9 +61,9 @@ end
 return redis.call('HEXISTS', KEYS[1], 'body') == 1 and redis.call('HGET', KEYS[1], 'at')
 """)
 
-#: Forget a response; answers its place, also when asked again by the same token. KEYS: response.
-#: ARGV: token, ttl of the note that it is gone.
-FORGET = Script("""
+#: Forget a response; returns its location, also when asked again with the same token. KEYS:
+#: response. ARGV: token, TTL in seconds of the note that it is gone.
+FORGET: Final = LuaScript("""
 local at = redis.call('HGET', KEYS[1], 'at')
 local gone = redis.call('HGET', KEYS[1], 'gone')
 if not at or (gone and gone ~= ARGV[1]) then return false end
