@@ -9,8 +9,8 @@ import pytest
 
 from lanes.history.archive import KeyArchive
 from lanes.worker import Worker
-from tests.steering.books import books
 from tests.support.calling import OUTPUT, called_out, calling
+from tests.support.clerk_log import log_clerk
 from tests.support.client import connect
 from tests.support.events import called, completed, created, item_added, item_done
 from tests.support.gateway_stand import hung_up
@@ -38,7 +38,7 @@ async def until(holds: Callable[[], object]) -> None:
 
 
 async def test_the_books_tell_what_became_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = books(monkeypatch)
+    kept = log_clerk(monkeypatch)
     async with steered() as on:
         parent = await talking(on, "a")
         committed = await parent.steer([{"role": "user", "content": "é"}])
@@ -64,7 +64,7 @@ async def test_the_books_tell_what_became_of_each(monkeypatch: pytest.MonkeyPatc
 async def test_a_client_that_leaves_drops_what_waits(
     monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    kept = books(monkeypatch)
+    kept = log_clerk(monkeypatch)
     async with steered() as on, connect(on.url) as leaver:
         lost = await begin(on, "a", item_added(SEARCH), client=leaver)
         accepted = await lost.steer()
@@ -87,7 +87,7 @@ async def test_a_client_that_leaves_while_a_record_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gate = anyio.Event()
-    kept = books(monkeypatch, gate)
+    kept = log_clerk(monkeypatch, gate)
     async with steered() as on, connect(on.url) as leaver:
         parent = await talking(on, "a", client=leaver)
         await leaver.steer(parent.id, "x")
@@ -214,7 +214,7 @@ async def test_a_create_that_waits_for_the_store_is_answered_when_time_is_over(
         return await find(shelf, response_id)
 
     if slow == "steers":
-        books(monkeypatch, gate)
+        log_clerk(monkeypatch, gate)
     else:
         monkeypatch.setattr(KeyArchive, "find", finding)
     async with serving(max_age=0.4, age_grace=0) as (wire, client):

@@ -7,8 +7,8 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.steering.books import books
 from tests.support.calling import OUTPUT, STUB, called_out, calling
+from tests.support.clerk_log import log_clerk
 from tests.support.events import called, completed
 from tests.support.gateway_stand import user
 from tests.support.steered import SETTINGS, began, begin, steered, turns
@@ -57,7 +57,7 @@ async def test_a_steer_sent_before_the_create_is_carried_however_slow_the_store(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gate = anyio.Event()
-    books(monkeypatch, gate)
+    log_clerk(monkeypatch, gate)
     async with steered() as on:
         parent = await begin(on, "a", *called("w"), completed())
         await parent.ended()

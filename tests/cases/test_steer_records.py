@@ -10,15 +10,15 @@ import pytest
 from steering.clerk import Clerk
 from steering.errors import StoreUnavailable
 from tests.cases.test_steer_ends import until
-from tests.steering.books import books
 from tests.support.calling import OUTPUT, called_out, calling
+from tests.support.clerk_log import log_clerk
 from tests.support.events import closed, completed, delta
 from tests.support.steered import began, steered, talking, turns
 
 
 async def test_a_response_that_ends_waits_for_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
     gate = anyio.Event()
-    books(monkeypatch, gate)
+    log_clerk(monkeypatch, gate)
     async with steered() as on:
         parent = await talking(on, "a")
         for text in ("s1", "s2"):
@@ -99,7 +99,7 @@ async def test_b72_without_a_store_only_steering_fails(
 
 async def test_a_record_that_comes_too_late_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     gates = {b'"early"': anyio.Event(), b'"late"': anyio.Event()}
-    kept = books(monkeypatch)
+    kept = log_clerk(monkeypatch)
     append = Clerk.append
 
     async def appending(clerk: Clerk, record: Any) -> None:

@@ -23,12 +23,12 @@ STEER = STEERS[0]
 
 
 class Store(MemorySteerStore):
-    """Away for as many writes as it is told."""
+    """A store whose first `away` writes fail."""
 
     def __init__(self, away: int = 0) -> None:
         super().__init__()
         self.away = away
-        self.told: list[SubmissionState] = []
+        self.written: list[SubmissionState] = []
 
     async def settle(
         self, target: str, ids: Sequence[str], state: SubmissionState, **kept: Any
@@ -36,11 +36,11 @@ class Store(MemorySteerStore):
         if self.away:
             self.away -= 1
             raise StoreUnavailable("planted")
-        self.told.append(state)
+        self.written.append(state)
         await super().settle(target, ids, state, **kept)
 
 
-def _tell(writer: Clerk, *states: SubmissionState) -> None:
+def _settle(writer: Clerk, *states: SubmissionState) -> None:
     for state in states:
         writer.settle(RESPONSE, [STEER], state, None, None)
 
@@ -60,22 +60,22 @@ async def test_verdicts_are_written_in_order(away: int, monkeypatch: pytest.Monk
     await writer.append(record)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(writer.run)
-        _tell(writer, SubmissionState.PENDING, SubmissionState.BOUND)
+        _settle(writer, SubmissionState.PENDING, SubmissionState.BOUND)
         await writer.flush(5)
         assert (
-            store.told[-1] is SubmissionState.BOUND
+            store.written[-1] is SubmissionState.BOUND
         )  # what is old news by now need not be written
-        _tell(writer, SubmissionState.COMMITTED)
+        _settle(writer, SubmissionState.COMMITTED)
         await writer.flush(5)
         tasks.cancel_scope.cancel()
-    found = await store.get("key", STEER)
-    assert found is not None
-    assert found.state is SubmissionState.COMMITTED
+    stored = await store.get("key", STEER)
+    assert stored is not None
+    assert stored.state is SubmissionState.COMMITTED
 
 
 async def test_flush_does_not_wait_for_ever() -> None:
     writer = Clerk(Store(), "me")
-    _tell(writer, SubmissionState.DROPPED)
+    _settle(writer, SubmissionState.DROPPED)
     with anyio.fail_after(5):
         await writer.flush(0.01)  # nobody runs it
 
@@ -98,4 +98,4 @@ async def test_a_backlog_is_bounded_and_says_what_it_lost(
         tasks.start_soon(writer.run)
         await writer.flush(5)
         tasks.cancel_scope.cancel()
-    assert store.told == [SubmissionState.BOUND, SubmissionState.FAILED]
+    assert store.written == [SubmissionState.BOUND, SubmissionState.FAILED]

@@ -52,8 +52,8 @@ def place(request: pytest.FixtureRequest) -> Place:
     """A place of each kind."""
     if request.param == "memory":
         return Place()
-    found: Place = request.getfixturevalue(f"{request.param}_place")
-    return found
+    chosen: Place = request.getfixturevalue(f"{request.param}_place")
+    return chosen
 
 
 @pytest.fixture
@@ -73,8 +73,8 @@ async def redis_place(redis_server: Engine) -> AsyncIterator[RedisPlace]:
 @pytest.fixture(params=KINDS)
 def kept(request: pytest.FixtureRequest) -> RedisPlace:
     """A place in an engine of each kind."""
-    found: RedisPlace = request.getfixturevalue(f"{request.param}_place")
-    return found
+    chosen: RedisPlace = request.getfixturevalue(f"{request.param}_place")
+    return chosen
 
 
 @pytest.fixture(params=KINDS)

@@ -26,13 +26,13 @@ async def works(place: RedisPlace) -> bool:
         for written in records:
             await store.append(written)
         await store.settle(target, [r.id for r in records], SubmissionState.COMMITTED)
-        found = await store.of_response("key", target)
+        stored = await store.of_response("key", target)
         one = await store.get("key", records[0].id)
     except StoreUnavailable:
         return False
-    assert [r.id for r in found] == [r.id for r in records]
-    assert {r.state for r in found} == {SubmissionState.COMMITTED}
-    assert one == found[0]
+    assert [r.id for r in stored] == [r.id for r in records]
+    assert {r.state for r in stored} == {SubmissionState.COMMITTED}
+    assert one == stored[0]
     return True
 
 

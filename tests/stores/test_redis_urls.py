@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from redis.asyncio import (
 )
 from redis.asyncio.sentinel import SentinelConnectionPool, SentinelManagedSSLConnection
 
+from gateway.config.setting_types import REDIS_SCHEMES
 from gateway.persistence import redis_client
 
 
@@ -80,3 +83,16 @@ def test_what_is_no_url(url: str) -> None:
         redis_client.connect(secret)
     assert "hush" not in str(raised.value)
     assert raised.value.__context__ is None or raised.value.__suppress_context__
+
+
+def test_every_scheme_of_the_settings_makes_a_client() -> None:
+    for scheme in REDIS_SCHEMES:
+        where = "/run/s" if scheme == "unix" else "h:1"
+        service = "/mymaster" if scheme.endswith("+sentinel") else ""
+        assert redis_client.connect(f"{scheme}://{where}{service}")
+
+
+def test_the_command_line_does_without_redis() -> None:
+    """`multilane --help` answers at once: only a gateway that starts imports the client."""
+    code = "import sys, gateway.cli; sys.exit('redis' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

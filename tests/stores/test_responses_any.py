@@ -42,8 +42,8 @@ ENTRIES = st.lists(
 
 
 @dataclass(slots=True)
-class Known:
-    """A response as it was saved; `chain` is None where it cannot be continued from."""
+class ModelResponse:
+    """A response as it was saved; `chain` is None where nothing can continue it."""
 
     saved: StoredResponse
     chain: tuple[ChainLink, ...] | None
@@ -51,7 +51,7 @@ class Known:
 
 
 class Tree(RuleBasedStateMachine):
-    """Two processes on one store. A subclass says which."""
+    """Two processes on one store, which a subclass names."""
 
     stores: ClassVar[tuple[ResponseStore, ResponseStore]]
     portal: ClassVar[BlockingPortal]
@@ -61,7 +61,7 @@ class Tree(RuleBasedStateMachine):
         super().__init__()
         # A run shares its engine with all others, and its ids with none.
         self.run = uuid4().hex
-        self.known: dict[tuple[str, str], Known] = {}
+        self.model: dict[tuple[str, str], ModelResponse] = {}
 
     @rule(target=ids, key_id=KEYS, which=st.booleans(), before=ENTRIES, after=ENTRIES)
     def begin(
@@ -82,22 +82,22 @@ class Tree(RuleBasedStateMachine):
 
     @rule(id=ids, key_id=KEYS, which=st.booleans())
     def save_again(self, id: str, key_id: str, which: bool) -> None:
-        known = self.known.get((key_id, id))
-        if known is not None:
-            self.portal.call(self.stores[which].save, known.saved)
+        modelled = self.model.get((key_id, id))
+        if modelled is not None:
+            self.portal.call(self.stores[which].save, modelled.saved)
 
     @rule(id=ids, key_id=KEYS, which=st.booleans())
     def delete(self, id: str, key_id: str, which: bool) -> None:
-        known = self.known.get((key_id, id))
-        there = known is not None and not known.deleted
+        modelled = self.model.get((key_id, id))
+        there = modelled is not None and not modelled.deleted
         assert self.portal.call(self.stores[which].delete, key_id, id) is there
-        if known is not None:
-            known.deleted, known.chain = True, None
+        if modelled is not None:
+            modelled.deleted, modelled.chain = True, None
 
     @rule(id=ids, key_id=KEYS, which=st.booleans(), limit=st.integers(1, 12))
     def load(self, id: str, key_id: str, which: bool, limit: int) -> None:
-        known = self.known.get((key_id, id))
-        expected = None if known is None else known.chain
+        modelled = self.model.get((key_id, id))
+        expected = None if modelled is None else modelled.chain
         length = sum(
             max(1, len(link.input_items) + len(link.output_items)) for link in expected or ()
         )
@@ -108,16 +108,16 @@ class Tree(RuleBasedStateMachine):
             assert self._load(which, key_id, id) == expected
 
     @invariant()
-    def everything_is_as_known(self) -> None:
+    def everything_is_as_in_the_model(self) -> None:
         self.portal.call(self._check)
 
     async def _check(self) -> None:
-        for number, ((key_id, id), known) in enumerate(self.known.items()):
+        for number, ((key_id, id), modelled) in enumerate(self.model.items()):
             store = self.stores[number % 2]
             body = await store.get(key_id, id)
-            assert body == (None if known.deleted else known.saved.body)
+            assert body == (None if modelled.deleted else modelled.saved.body)
             chain = await store.load(key_id, id, MAX_CHAIN)
-            assert (chain and chain.links) == known.chain
+            assert (chain and chain.links) == modelled.chain
 
     def _load(self, which: bool, key_id: str, id: str) -> tuple[ChainLink, ...] | None:
         chain = self.portal.call(self.stores[which].load, key_id, id, MAX_CHAIN)
@@ -131,11 +131,11 @@ class Tree(RuleBasedStateMachine):
         before: tuple[Entry, ...],
         after: tuple[Entry, ...],
     ) -> str:
-        id = f"{self.run}_{len(self.known)}"
+        id = f"{self.run}_{len(self.model)}"
         saved = StoredResponse(id, key_id, parent_id, id.encode(), before, after)
         self.portal.call(self.stores[which].save, saved)
         link = ChainLink(id, before, after)
-        parent = None if parent_id is None else self.known.get((key_id, parent_id))
+        parent = None if parent_id is None else self.model.get((key_id, parent_id))
         chain: tuple[ChainLink, ...] | None = None
         if parent_id is None:
             chain = (link,)
@@ -145,7 +145,7 @@ class Tree(RuleBasedStateMachine):
             # Either is right: whole, if another process has just built on it, or no parent.
             chain = self._load(which, key_id, id)
             assert chain is None or chain[-1] == link
-        self.known[key_id, id] = Known(saved, chain)
+        self.model[key_id, id] = ModelResponse(saved, chain)
         return id
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Gated(MemoryResponseStore):
-    """Saves when it is let, and fails as often as it is told."""
+    """Saves while its gate is open, and fails `failures` times first."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -25,8 +25,8 @@ ALIEN = (
 
 def reachable(state: SubmissionState) -> set[SubmissionState]:
     """Where the table leads to from a state, by any number of steps."""
-    found = {after for (before, _), after in TRANSITIONS.items() if before is state}
-    return found.union(*(reachable(after) for after in found))
+    following = {after for (before, _), after in TRANSITIONS.items() if before is state}
+    return following.union(*(reachable(after) for after in following))
 
 
 async def test_what_was_written_is_read(place: Place) -> None:
@@ -95,9 +95,9 @@ async def test_fields_that_are_not_given_stay(place: Place) -> None:
     await store.append(written)
     await store.settle(written.target, [written.id], SubmissionState.BOUND, successor="resp_s")
     await store.settle(written.target, [written.id], SubmissionState.COMMITTED)
-    found = await store.get("key", written.id)
-    assert found is not None
-    assert (found.reason, found.successor) == ("why", "resp_s")
+    stored = await store.get("key", written.id)
+    assert stored is not None
+    assert (stored.reason, stored.successor) == ("why", "resp_s")
 
 
 async def test_another_key_sees_nothing(place: Place) -> None:
@@ -125,9 +125,9 @@ async def test_input_comes_back_as_it_was(place: Place, value: bytes) -> None:
     store = await place.store()
     written = record(response(), input=value)
     await store.append(written)
-    found = await store.get("key", written.id)
-    assert found is not None
-    assert found.input == value
+    stored = await store.get("key", written.id)
+    assert stored is not None
+    assert stored.input == value
 
 
 @pytest.mark.parametrize("state", SubmissionState)
@@ -159,13 +159,13 @@ async def test_what_an_owner_leaves_behind_is_dropped(place: Place, by: str) -> 
     await place.leave("they")
     ids = [r.id for r in (*left, mine)]
     if by == "get":
-        found = [r for name in ids if (r := await ours.get("key", name))]
+        stored = [r for name in ids if (r := await ours.get("key", name))]
     else:
-        found = await ours.of_response("key", target)
+        stored = await ours.of_response("key", target)
     now = place.clock.now
     drop = {"state": SubmissionState.DROPPED, "reason": OWNER_GONE, "updated_at": now}
     expected = [r if r.state in ENDS else replace(r, **drop) for r in left]  # type: ignore[arg-type]
-    assert found == [*expected, mine]
+    assert stored == [*expected, mine]
     place.clock.now += 1
     await ours.settle(target, ids[:-1], SubmissionState.COMMITTED, successor=response())
     await theirs.append(left[0])
@@ -182,12 +182,12 @@ async def test_many_callers_at_once(place: Place) -> None:
         await store.settle(
             target, [records[n].id], SubmissionState.COMMITTED, successor=f"resp_{n}"
         )
-        found = await store.get("key", records[n].id)
-        assert found is not None
-        assert found.successor == f"resp_{n}"
+        stored = await store.get("key", records[n].id)
+        assert stored is not None
+        assert stored.successor == f"resp_{n}"
 
     async with anyio.create_task_group() as group:
         for n in range(40):
             group.start_soon(call, n)
-    found = await store.of_response("key", target)
-    assert [r.id for r in found] == [r.id for r in records]
+    stored = await store.of_response("key", target)
+    assert [r.id for r in stored] == [r.id for r in records]

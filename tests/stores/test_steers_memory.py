@@ -29,8 +29,8 @@ async def test_the_oldest_make_room() -> None:
     records = [record(response(), input=b"x" * 40) for _ in range(3)]
     for written in records:
         await store.append(written)
-    found = [await store.get("key", written.id) for written in records]
-    assert found == [None, *records[1:]]
+    stored = [await store.get("key", written.id) for written in records]
+    assert stored == [None, *records[1:]]
     large = record(response(), input=b"x" * 200)
     await store.append(large)
     assert await store.get("key", large.id) == large

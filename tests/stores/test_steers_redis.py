@@ -62,7 +62,7 @@ async def test_one_round_trip_each(kept: RedisPlace) -> None:
     await store.append(records[0])
     await store.settle(
         target, [records[0].id], SubmissionState.PENDING
-    )  # the scripts are known now
+    )  # the engine has the scripts now
     await kept.client.config_resetstat()
     for written in records:
         await store.append(written)
@@ -83,9 +83,9 @@ async def test_scripts_may_be_forgotten_at_any_time(kept: RedisPlace) -> None:
         await store.append(written)
         await kept.client.script_flush()
         await store.settle(written.target, [written.id], state)
-        found = await store.get("key", written.id)
-        assert found is not None
-        assert found.state is state
+        stored = await store.get("key", written.id)
+        assert stored is not None
+        assert stored.state is state
 
 
 async def test_a_record_of_other_ids_is_refused(kept: RedisPlace) -> None:
@@ -117,9 +117,9 @@ async def test_the_lease_ends_by_itself(kept: RedisPlace) -> None:
         return await ours.get("key", left.id) != left
 
     await until(judged)
-    found = await ours.get("key", left.id)
-    assert found is not None
-    assert (found.state, found.reason) == (SubmissionState.DROPPED, OWNER_GONE)
+    stored = await ours.get("key", left.id)
+    assert stored is not None
+    assert (stored.state, stored.reason) == (SubmissionState.DROPPED, OWNER_GONE)
 
 
 async def test_a_lease_is_kept_by_its_task(kept: RedisPlace) -> None:

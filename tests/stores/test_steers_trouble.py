@@ -70,8 +70,8 @@ async def works(store: SteerStore, *, at_once: bool = True) -> None:
     await store.settle(
         written.target, [written.id], SubmissionState.COMMITTED, successor=response()
     )
-    (found,) = await store.of_response("key", written.target)
-    assert found.state is SubmissionState.COMMITTED
+    (stored,) = await store.of_response("key", written.target)
+    assert stored.state is SubmissionState.COMMITTED
 
 
 async def test_paused(victim: Engine, hurt: RedisPlace) -> None:
@@ -85,8 +85,8 @@ async def test_paused(victim: Engine, hurt: RedisPlace) -> None:
     await works(store)
     await store.append(late)
     # What was sent while it slept was done by now, many times over: it is there once.
-    found = await store.of_response("key", before.target)
-    assert [r.id for r in found] == [before.id, late.id]
+    stored = await store.of_response("key", before.target)
+    assert [r.id for r in stored] == [before.id, late.id]
 
 
 async def test_a_verdict_overtakes_a_late_append(victim: Engine, hurt: RedisPlace) -> None:
@@ -163,7 +163,7 @@ async def test_full(victim: Engine, hurt: RedisPlace) -> None:
 
 
 class Survivor(Engine):
-    """An engine that ignores SIGXFSZ, as Python does and hands on unless told otherwise."""
+    """An engine that ignores SIGXFSZ, as Python does and hands on unless asked not to."""
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(self._command, restore_signals=False)

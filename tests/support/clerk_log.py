@@ -1,4 +1,4 @@
-"""Reads along with the clerk: what is written down of every steer."""
+"""A log of all that the clerk of a gateway writes about submissions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Books:
-    """What was written down of every steer: its states in order, reasons and successors."""
+class ClerkLog:
+    """What the clerk wrote, by submission id; `states` in order, the others the latest."""
 
     states: dict[str, list[str]] = field(default_factory=dict)
     reasons: dict[str, str | None] = field(default_factory=dict)
@@ -24,19 +24,19 @@ class Books:
     inputs: dict[str, bytes] = field(default_factory=dict)
 
 
-def books(monkeypatch: pytest.MonkeyPatch, gate: anyio.Event | None = None) -> Books:
-    """Read along with the clerk; a record is written only once `gate` is open."""
-    kept = Books()
+def log_clerk(monkeypatch: pytest.MonkeyPatch, gate: anyio.Event | None = None) -> ClerkLog:
+    """Return a log of every clerk from now on; records wait until `gate` is open."""
+    log = ClerkLog()
     append, settle = Clerk.append, Clerk.settle
 
-    async def appending(clerk: Clerk, record: Any) -> None:
+    async def logged_append(clerk: Clerk, record: Any) -> None:
         if gate is not None:
             await gate.wait()
         await append(clerk, record)
-        kept.states[record.id] = [str(record.state)]
-        kept.inputs[record.id] = record.input
+        log.states[record.id] = [str(record.state)]
+        log.inputs[record.id] = record.input
 
-    def settling(
+    def logged_settle(
         clerk: Clerk,
         target: str,
         ids: Sequence[str],
@@ -46,9 +46,9 @@ def books(monkeypatch: pytest.MonkeyPatch, gate: anyio.Event | None = None) -> B
     ) -> None:
         settle(clerk, target, ids, state, reason, successor)
         for name in ids:
-            kept.states.setdefault(name, []).append(str(state))
-            kept.reasons[name], kept.successors[name] = reason, successor
+            log.states.setdefault(name, []).append(str(state))
+            log.reasons[name], log.successors[name] = reason, successor
 
-    monkeypatch.setattr(Clerk, "append", appending)
-    monkeypatch.setattr(Clerk, "settle", settling)
-    return kept
+    monkeypatch.setattr(Clerk, "append", logged_append)
+    monkeypatch.setattr(Clerk, "settle", logged_settle)
+    return log
