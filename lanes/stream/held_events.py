@@ -1,22 +1,21 @@
-"""What a backend tells too early: events of later items, held while the one before is open.
+"""MACHINE: the events of later items, held while the item before them is open (D5, D6, D26).
 
-A call always finishes first. Text does not: many backends never say that it is over before the
-next item begins. So an item that is announced behind open text waits only to see what comes next:
-its own text (then the one before is over), or more of the text before it (then both are being
-written at once, and the later one waits for the end of the first).
+`item_states` has the states and the rules in words.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from lanes.errors import IllegalTransition
+from lanes.stream.item_states import BEHIND_TEXT, HOLD_TRANSITIONS, HoldState, HoldStep
 from lanes.stream.parts import CALL_KINDS
 
-#: Events that tell no more than that something begins.
-_ANNOUNCEMENTS = frozenset(
+#: Events that only open something.
+_OPENINGS = frozenset(
     f"response.{what}.added" for what in ("output_item", "content_part", "reasoning_summary_part")
 )
-#: So many events of what comes later, and none of the open item, say that this one is over.
+#: More held events with content than this, and none of the open text, mean that it is over.
 _PATIENCE = 8
 
 
@@ -24,51 +23,65 @@ class HeldEvents:
     """The events that are held, in the order in which they came."""
 
     def __init__(self) -> None:
-        self._clear()
-
-    def _clear(self) -> None:
-        self.events: list[dict[str, Any]] = []
-        #: Whether an item was announced behind text that has no end yet.
-        self.announced = False
-        #: How many of the events tell more than that something begins.
-        self.told = 0
-        #: The items, by index, that were closed too early: more of their text is among the events.
-        self.resuming: set[int] = set()
-        self._went_on = False
-        self._interleaved = False
-
-    def __bool__(self) -> bool:
-        return bool(self.events)
+        self.state = HoldState.EMPTY
+        #: Whether the open item is over, so that the events must be read again.
+        self.freed = False
+        self._events: list[dict[str, Any]] = []
+        self._contents = 0
 
     def announce(self, event: dict[str, Any]) -> None:
-        """Hold the announcement of an item behind text."""
-        self.announced = True
-        self.events.append(event)
+        """Hold the `output_item.added` of an item behind open text."""
+        self._step(HoldStep.ANNOUNCE)
+        self._events.append(event)
 
     def hold(self, event: dict[str, Any]) -> None:
-        self.told += event["type"] not in _ANNOUNCEMENTS
-        self.events.append(event)
+        """Hold an event of a later item."""
+        if event["type"] in _OPENINGS:
+            self._step(HoldStep.OPENING)
+        else:
+            self._step(HoldStep.CONTENT)
+            self._contents += 1
+        self._events.append(event)
 
-    def went_on(self) -> None:
-        """The open item got more text, whatever was announced behind it."""
-        if self.announced:
-            self._went_on = True
-            self._interleaved = self._interleaved or self.told > 0
+    def continue_open(self) -> None:
+        """Note that the open item has more text."""
+        if self._events:
+            self._step(HoldStep.CONTINUE)
+
+    def free(self) -> None:
+        """Note that the open item is over."""
+        self._step(HoldStep.FREE)
+
+    def replay(self) -> list[dict[str, Any]]:
+        """Return the events to be read again; nothing is held any more."""
+        self._step(HoldStep.REPLAY)
+        events, self._events, self._contents = self._events, [], 0
+        return events
 
     @property
-    def torn(self) -> bool:
-        """Whether something would be torn apart if nothing more came: it was not only announced."""
-        called = (event.get("item", {}).get("type") in CALL_KINDS for event in self.events)
-        return self.told > 0 or any(called)
+    def behind_text(self) -> bool:
+        """Whether a later item is announced behind open text."""
+        return self.state in BEHIND_TEXT
 
-    def in_vain(self, *, blank: bool) -> bool:
-        """Whether the open text is over, though nobody said so. `blank`: it had none so far."""
-        if not self.announced or not self.told or self._interleaved:
-            return False
-        return self.told > _PATIENCE if blank or self._went_on else True
+    @property
+    def unsafe(self) -> bool:
+        """Whether a cut would tear something apart: a held call, or content that is held."""
+        calls = (event.get("item", {}).get("type") in CALL_KINDS for event in self._events)
+        return self._contents > 0 or any(calls)
 
-    def take(self) -> list[dict[str, Any]]:
-        """All events; nothing waits any more."""
-        events = self.events
-        self._clear()
-        return events
+    def outlasted(self, *, blank: bool) -> bool:
+        """Return whether the open text is over, though no event says so.
+
+        `blank` says whether none of its text was sent.
+        """
+        if self.state is HoldState.STARTED and not blank:
+            return True
+        patient = self.state in (HoldState.STARTED, HoldState.PAUSED)
+        return patient and self._contents > _PATIENCE
+
+    def _step(self, step: HoldStep) -> None:
+        try:
+            self.state = HOLD_TRANSITIONS[self.state, step]
+        except KeyError:
+            raise IllegalTransition(f"held events {self.state}: {step}") from None
+        self.freed = self.state is HoldState.FREED

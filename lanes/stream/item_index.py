@@ -1,6 +1,6 @@
 """Which item of a response an upstream event is about: by name, by place, or by what is open.
 
-Backends name and number their items each in their own way, some rename them on every event.
+Backends name and number their items each in their own way; some rename them on every event.
 """
 
 from __future__ import annotations
@@ -21,91 +21,124 @@ class ItemIndex:
         self._by_name: dict[str, Item] = {}
         self._reserved: set[str] = set()
 
-    def add(self, item: Item, known: dict[str, Any], source_id: object) -> None:
-        """Append an item. `source_id` is its name from now on, whatever it named before."""
+    def add(self, item: Item, added: dict[str, Any], source_id: object) -> None:
+        """Append an item.
+
+        Args:
+            item: The new item.
+            added: The backend's own form of it.
+            source_id: The item's name from now on, whatever it named before.
+        """
         self.items.append(item)
         if isinstance(source_id, str) and source_id:
             self._by_name[source_id] = item
-        self.name(item, known)
+        self.learn_names(item, added)
 
-    def name(self, item: Item, known: dict[str, Any]) -> None:
+    def learn_names(self, item: Item, source: dict[str, Any]) -> None:
         """Remember the names in the backend's own form of the item."""
-        for name in _names(known):
+        for name in _names(source):
             self._by_name.setdefault(name, item)
 
-    def named(self, name: object) -> Item | None:
-        """The item that the backend calls so."""
+    def by_name(self, name: object) -> Item | None:
+        """Return the item that the backend calls by that name."""
         return self._by_name.get(name) if isinstance(name, str) else None
 
-    def reserve(self, known: dict[str, Any]) -> None:
-        """These names are of an item that is still to come, and of no other."""
-        self._reserved.update(_names(known))
+    def reserve(self, source: dict[str, Any]) -> None:
+        """Keep the names of an item that is still to come: they are of no other item."""
+        self._reserved.update(_names(source))
 
-    def bound(self, event: dict[str, Any], item_type: str | None) -> Item | None:
-        """By known name; by place and type; the open item of that type; without names the last."""
-        source = event.get("item_id")
-        name = source if isinstance(source, str) and source else None
+    def target_of(self, event: dict[str, Any], item_type: str | None) -> Item | None:
+        """Return the item that an event is about, None for a new one.
+
+        `item_type` is the type that the item must have, None for any. In this order:
+
+        1. The event names an item of that type: that one.
+        2. The event has the name of an item that is still to come: none of ours.
+        3. An item of that type has the event's place, or is open and has no other place: that one.
+        4. The event has neither name nor place: the last item of that type, if it has no end yet,
+           or if the event is an end itself, which may come late.
+
+        What is found without its name goes by that name from now on.
+        """
+        source_id = event.get("item_id")
+        name = source_id if isinstance(source_id, str) and source_id else None
         named = self._by_name.get(name) if name else None
         if named is not None and item_type in (None, named.type):
             return named
         if named is None and name in self._reserved:
             return None
         index = integer(event.get("output_index"))
-        found = self._placed(index, item_type)
-        if found is None and index is None and name is None:
-            found = self._last(item_type, late=event["type"].endswith(".done"))
-        if found is not None and name is not None:
-            self._by_name[name] = found
-        return found
+        item = self._placed(index, item_type)
+        if item is None and index is None and name is None:
+            item = self._last(item_type, late=event["type"].endswith(".done"))
+        if item is not None and name is not None:
+            self._by_name[name] = item
+        return item
 
     def _placed(self, index: int | None, item_type: str | None) -> Item | None:
-        same = [item for item in reversed(self.items) if item_type in (None, item.type)]
-        for item in same:
+        same_type = [item for item in reversed(self.items) if item_type in (None, item.type)]
+        for item in same_type:
             if index is not None and item.source_index == index:
                 return item
         # In another place is another item, though nobody announced it.
-        return next((item for item in same if item.open and not item.elsewhere(index)), None)
+        return next((item for item in same_type if item.open and not item.elsewhere(index)), None)
 
     def _last(self, item_type: str | None, *, late: bool) -> Item | None:
-        """The last item of that type; if it had its end, only for what may come `late`."""
-        same = [item for item in self.items if item_type in (None, item.type)]
-        return same[-1] if same and (late or same[-1].final is None) else None
+        same_type = [item for item in self.items if item_type in (None, item.type)]
+        return same_type[-1] if same_type and (late or same_type[-1].final is None) else None
 
-    def known(self, item: dict[str, Any]) -> Item | None:
-        """The item that goes by a name of this one."""
-        for name in _names(item):
-            found = self._by_name.get(name)
-            if found is not None and found.type == item["type"]:
-                return found
+    def sharing_name(self, source: dict[str, Any]) -> Item | None:
+        """Return the item of the same type that has a name of this one."""
+        for name in _names(source):
+            item = self._by_name.get(name)
+            if item is not None and item.type == source["type"]:
+                return item
         return None
 
-    def find(self, final: dict[str, Any], index: int | None) -> Item | None:
-        """The item that `final` is the end of: by name, by place, or the one without an end.
+    def ended_by(self, final: dict[str, Any], index: int | None) -> Item | None:
+        """Return the item that `final`, at place `index`, is the end of; None for a new one.
 
-        None if there is none, or if that one was closed before any of its text was told.
+        An item that was closed before any of its text was sent gets no end: `final` is a new item
+        then. Else, in this order:
+
+        1. An item shares a name with `final`: that one.
+        2. `final` has a name of an item that is still to come: none of ours.
+        3. An item had the very same end before: that one, for the end came twice.
+        4. An item without an end has the place of `final`: that one.
+        5. The first item without an end that is in no other place and no other call.
         """
-        found = self.known(final)
-        if found is not None:
-            return None if found.missed(final) else found
+        named = self.sharing_name(final)
+        if named is not None:
+            return None if named.missed(final) else named
         if not self._reserved.isdisjoint(_names(final)):
             return None
-        same = [i for i in self.items if i.type == final["type"] and not i.missed(final)]
-        told_twice = next((item for item in same if item.final == final), None)
-        if told_twice is not None:
-            return told_twice
-        endless = [item for item in same if item.final is None]
+        same_type = [i for i in self.items if i.type == final["type"] and not i.missed(final)]
+        ended_twice = next((item for item in same_type if item.final == final), None)
+        if ended_twice is not None:
+            return ended_twice
+        endless = [item for item in same_type if item.final is None]
         for item in endless:
             if index is not None and item.source_index == index:
                 return item
-        fitting = (i for i in endless if not i.elsewhere(index) and not i.contradicts(final))
-        return next(fitting, None)
+        possible = (i for i in endless if not i.elsewhere(index) and not i.contradicts(final))
+        return next(possible, None)
+
+    def adopt(self, finals: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Give each item without an end its final form; return the finals that have no item."""
+        unmatched = []
+        for final, item in self.match(finals):
+            if item is None:
+                unmatched.append(final)
+            elif item.final is None:
+                item.finish(final)
+        return unmatched
 
     def match(self, finals: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], Item | None]]:
         """Pair each of the backend's final items with one of ours, None where there is none.
 
-        Names first, then the order within a type: some backends rename everything at the end.
+        Names come first, then the order within a type: some backends rename everything at the end.
         """
-        pairs = [(final, self.known(final)) for final in finals]
+        pairs = [(final, self.sharing_name(final)) for final in finals]
         taken = {id(item) for _, item in pairs if item is not None}
         for final, named in pairs:
             item = named
@@ -117,21 +150,21 @@ class ItemIndex:
 
 
 def integer(value: object) -> int | None:
-    """The value if it is an integer."""
+    """Return the value if it is an integer, else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def is_item(value: object) -> bool:
+    """Return whether the value is an item of any type."""
+    return isinstance(value, dict) and isinstance(value.get("type"), str)
+
+
+def item_of(event: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the item that an event holds, None if it holds none."""
+    item = event.get("item")
+    return item if isinstance(item, dict) and is_item(item) else None
 
 
 def _names(item: dict[str, Any]) -> list[str]:
     names = (item.get("id"), item.get("call_id"))
     return [name for name in names if isinstance(name, str) and name]
-
-
-def is_item(value: object) -> bool:
-    """Whether it is an item of any type."""
-    return isinstance(value, dict) and isinstance(value.get("type"), str)
-
-
-def item_of(event: dict[str, Any]) -> dict[str, Any] | None:
-    """The item that an event is about, if it is one."""
-    item = event.get("item")
-    return item if isinstance(item, dict) and is_item(item) else None

@@ -1,6 +1,6 @@
-"""The shape of what an item carries besides its text, as the official types have it.
+"""The types of items and the shapes of their fields, as the official types have them.
 
-A value that does not fit is as good as none: left out.
+A value that does not fit is left out.
 """
 
 from __future__ import annotations
@@ -8,6 +8,34 @@ from __future__ import annotations
 from typing import Any
 
 from lanes.stream.schema import of, one_of, record, tagged
+
+#: The prefix of an id, by the type of the item.
+PREFIXES = {
+    "message": "msg",
+    "reasoning": "rs",
+    "function_call": "fc",
+    "custom_tool_call": "ctc",
+    "web_search_call": "ws",
+    "file_search_call": "fs",
+    "code_interpreter_call": "ci",
+    "image_generation_call": "ig",
+    "computer_call": "cu",
+    "shell_call": "sh",
+    "local_shell_call": "lsh",
+    "apply_patch_call": "apc",
+    "tool_search_call": "tsc",
+    "mcp_call": "mcp",
+    "mcp_list_tools": "mcpl",
+    "mcp_approval_request": "mcpr",
+    "compaction": "cmp",
+}
+#: Keys that some backends add for themselves and no client should see.
+PRIVATE_KEYS = frozenset(
+    {"kv_transfer_params", "input_messages", "output_messages", "content_filters", "__verbose"}
+    | {"timings", "cost", "cost_in_usd_ticks"}
+)
+#: Keys whose null means the same as absence.
+_NULLABLE = frozenset({"phase", "content", "encrypted_content"})
 
 _TEXT, _FLAG, _COUNT = of(str), of(bool), of(int)
 _CALLABLE = {
@@ -24,7 +52,7 @@ _OPTIONAL = {
     "function_call": _CALLABLE,
     "custom_tool_call": _CALLABLE,
 }
-#: Where each of them has its text and whose call it is; for the others these mean nothing.
+#: The keys that hold text or the call's names, by the type they belong to.
 _OWN = {
     "message": frozenset({"content", "role"}),
     "reasoning": frozenset({"content", "summary"}),
@@ -44,31 +72,33 @@ _ANNOTATION = tagged(
     },
     others=True,
 )
-#: What citations of the web lack where a backend knows no more than the address.
+#: The keys that a web citation must have, where a backend knows only the address.
 _NOWHERE = {"title": "", "start_index": 0, "end_index": 0}
 
 
-def fitting(item_type: str, item: dict[str, Any]) -> dict[str, Any]:
-    """The item without values of the wrong shape, and without the text of another type."""
+def public_fields(item_type: str, item: dict[str, Any]) -> dict[str, Any]:
+    """Return the item's fields without private keys, values that do not fit and foreign text."""
     shapes, foreign = _OPTIONAL.get(item_type, {}), _FOREIGN.get(item_type, ())
     return {
         key: value
         for key, value in item.items()
-        if key not in foreign and (key not in shapes or value is None or shapes[key](value))
+        if key not in foreign
+        and key not in PRIVATE_KEYS
+        and (key not in _NULLABLE if value is None else key not in shapes or shapes[key](value))
     }
 
 
-def annotation(told: object) -> dict[str, Any] | None:
-    """An annotation as clients can read it, None if there is none in it."""
-    if not isinstance(told, dict):
+def readable_annotation(value: object) -> dict[str, Any] | None:
+    """Return an annotation as clients can read it, None for what they cannot."""
+    if not isinstance(value, dict):
         return None
-    if told.get("type") == "url_citation":
-        known = {key: value for key, value in told.items() if value is not None}
-        told = {**_NOWHERE, **known}
-    return told if _ANNOTATION(told) else None
+    if value.get("type") == "url_citation":
+        given = {key: field for key, field in value.items() if field is not None}
+        value = {**_NOWHERE, **given}
+    return value if _ANNOTATION(value) else None
 
 
-def readable(told: object) -> list[dict[str, Any]]:
-    """Those of a list that can be read."""
-    listed = told if isinstance(told, list) else ()
-    return [one for one in map(annotation, listed) if one is not None]
+def readable_annotations(value: object) -> list[dict[str, Any]]:
+    """Return those of a list that clients can read."""
+    listed = value if isinstance(value, list) else ()
+    return [readable for readable in map(readable_annotation, listed) if readable is not None]

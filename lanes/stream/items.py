@@ -1,54 +1,38 @@
-"""One output item of a response: opened once, closed once, whole at the end (protocol.md 4)."""
+"""MACHINE: one output item, opened once, closed once and whole at its end (protocol.md 4)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from lanes.codec import encode
+from lanes.errors import IllegalTransition
 from lanes.history.entries import Entry
-from lanes.stream.item_schema import fitting
+from lanes.stream.item_schema import public_fields
+from lanes.stream.item_states import ITEM_TRANSITIONS, ItemState, ItemStep
 from lanes.stream.parts import CALL_KINDS, KINDS, OUTPUT_TEXT, REASONING, SUMMARY, Part, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lanes.stream.parts import Emit, Kind
+    from lanes.stream.parts import Emit, PartKind
 
-PREFIXES = {
-    "message": "msg",
-    "reasoning": "rs",
-    "function_call": "fc",
-    "custom_tool_call": "ctc",
-    "web_search_call": "ws",
-    "file_search_call": "fs",
-    "code_interpreter_call": "ci",
-    "image_generation_call": "ig",
-    "computer_call": "cu",
-    "shell_call": "sh",
-    "local_shell_call": "lsh",
-    "apply_patch_call": "apc",
-    "tool_search_call": "tsc",
-    "mcp_call": "mcp",
-    "mcp_list_tools": "mcpl",
-    "mcp_approval_request": "mcpr",
-    "compaction": "cmp",
-}
-#: What some backends add for themselves and no client should see.
-PRIVATE_KEYS = frozenset(
-    {"kv_transfer_params", "input_messages", "output_messages", "content_filters", "__verbose"}
-    | {"timings", "cost", "cost_in_usd_ticks"}
-)
 #: How an item that was cut off says so, where `incomplete` is not in its vocabulary.
 _CUT_STATUS = {"image_generation_call": "failed", "apply_patch_call": "in_progress"}
 _RUNNING = frozenset({"in_progress", "searching", "interpreting", "generating", "calling"})
 
 
 class Item:
-    """An output item from its first sign to its end.
+    """An output item from its first sign to its end. `item_states` has its states.
 
     `wire` is the finished item as the client got it, in JSON; `final` is the backend's own, if it
-    came; `source_index` is the place that the backend claims for it. `call_id` serves a call that
-    came without one; `encrypted` says whether the client asked for encrypted reasoning.
+    came; `source_index` is the place that the backend claims for it.
+
+    Args:
+        added: The backend's own form of the item as it was announced.
+        index: Its place in the output.
+        item_id: The id that the client gets.
+        call_id: Serves a call that came without one.
+        encrypted: Whether the client asked for encrypted reasoning.
     """
 
     def __init__(
@@ -57,6 +41,7 @@ class Item:
         self.id = item_id
         self.type: str = added["type"]
         self.index = index
+        self.state = ItemState.OPEN
         self.open = True
         self.wire = b""
         self.source_index: int | None = None
@@ -65,7 +50,7 @@ class Item:
         self.summary: list[Part] = []
         self.call: Part | None = None
         self._encrypted = encrypted
-        self._base = _clean(added, self.type)
+        self._base = public_fields(self.type, added)
         # Only the end has it whole, but that there is some is known from the beginning.
         self._sealed = self.type == "reasoning" and bool(self._base.pop("encrypted_content", None))
         self._others: list[Any] = []
@@ -78,8 +63,8 @@ class Item:
 
     def _begin_call(self, call_id: str) -> None:
         """`call_id` serves where the backend gave none; once sent it is never changed."""
-        known = self._base.get("call_id")
-        self._call_given = isinstance(known, str) and bool(known)
+        given = self._base.get("call_id")
+        self._call_given = isinstance(given, str) and bool(given)
         if not self._call_given:
             self._base["call_id"] = call_id
         if not isinstance(self._base.get("name"), str):
@@ -102,8 +87,8 @@ class Item:
         event = {"type": "response.output_item.added", "output_index": self.index, "item": item}
         emit(encode(event)[:-1])
 
-    def part(self, kind: Kind, source_index: int | None) -> Part | None:
-        """The part that an event of this kind is about, if there is one yet."""
+    def part(self, kind: PartKind, source_index: int | None) -> Part | None:
+        """Return the part that an event of this kind is about, if there is one yet."""
         for part in reversed(self.summary if kind is SUMMARY else self.content):
             if part.kind is kind and (
                 source_index is None or part.source_index in (source_index, None)
@@ -112,21 +97,32 @@ class Item:
         return None
 
     def open_part(
-        self, kind: Kind, emit: Emit, source_index: int | None, known: dict[str, Any] | None = None
+        self,
+        kind: PartKind,
+        emit: Emit,
+        source_index: int | None,
+        added: dict[str, Any] | None = None,
     ) -> Part:
-        """Open a new part, closing the one before it. `known` is the part as it was announced."""
+        """Open a new part, closing the one before it.
+
+        Args:
+            kind: What the part is.
+            emit: Takes its events.
+            source_index: The place that the backend claims for it in the item.
+            added: The part as it was announced, if it was.
+        """
         for part in self.content + self.summary:
             part.close(emit)
         line = self.summary if kind is SUMMARY else self.content
         part = Part(kind, self.id, self.index, len(line), source_index)
-        if known is not None:
-            part.adopt({**known, "logprobs": None})
+        if added is not None:
+            part.adopt({**added, "logprobs": None})
         line.append(part)
         part.start(emit)
         return part
 
     def close(self, emit: Emit, status: str) -> None:
-        """Send whatever is missing up to `output_item.done`, by the backend's `final` if it came.
+        """Send what is missing up to `output_item.done`, by the backend's `final` if it came.
 
         `status` holds where `final` has none, and always where it is `incomplete`. A `final` that
         comes for a closed item is for its replay alone: the client keeps the item it was sent.
@@ -140,24 +136,38 @@ class Item:
             part.close(emit)
         if self.call is not None:
             self._close_call(self.call, emit)
-        self.open = False
+        self.step(ItemStep.CLOSE if self.final is None else ItemStep.FINISH)
         self._shown = self._compose(status)
         self.wire = encode(self._shown)
         head = {"type": "response.output_item.done", "output_index": self.index}
         emit(encode(head)[:-1] + b',"item":' + self.wire)
 
-    def replayable(self, *, plain_reasoning: bool) -> bool:
-        """Whether the backend can be given the item back.
+    def finish(self, final: dict[str, Any]) -> None:
+        """Take the backend's own end; an open item is still to be closed."""
+        self.final = final
+        if not self.open:
+            self.step(ItemStep.FINISH)
 
-        Not what was cut off, but for text that was sent; not reasoning in the clear, unless the
-        backend takes it.
+    def step(self, step: ItemStep) -> None:
+        """Move along `ITEM_TRANSITIONS`."""
+        try:
+            self.state = ITEM_TRANSITIONS[self.state, step]
+        except KeyError:
+            raise IllegalTransition(f"item {self.state}: {step}") from None
+        self.open = self.state is ItemState.OPEN
+
+    def replayable(self, *, plain_reasoning: bool) -> bool:
+        """Return whether the backend can be given the item back.
+
+        What was cut off cannot, but for text that was sent. Reasoning in the clear can only where
+        `plain_reasoning` says that the backend takes it (D8).
         """
         if self.type == "reasoning" and not plain_reasoning:
             return bool((self.final or {}).get("encrypted_content"))
         return not self._cut
 
     def missed(self, final: dict[str, Any]) -> bool:
-        """Whether the next item closed this one before any of the text in `final` was sent."""
+        """Return whether this item was closed before any of the text in `final` was sent."""
         if self.open or self.final is not None or self.call is not None:
             return False
         texts = _texts(final.get("content"), *KINDS) + _texts(final.get("summary"), *KINDS)
@@ -170,7 +180,7 @@ class Item:
 
     @property
     def text(self) -> bool:
-        """Whether it is all text: said to the client, or thought."""
+        """Whether it is all text: a message or reasoning."""
         return self.type in ("message", "reasoning")
 
     @property
@@ -189,7 +199,7 @@ class Item:
         return self._shown
 
     def announced_by(self, added: dict[str, Any], index: int | None) -> bool:
-        """Whether `added` is the announcement of this one, come late or once more."""
+        """Return whether `added` announces this item, late or once more; `index` is its place."""
         named = added.get("id") or added.get("call_id")
         expected = self._made_up or (self.blank and self.call is None and not named)
         late = expected and self.type == added["type"] and not self.elsewhere(index)
@@ -197,11 +207,11 @@ class Item:
         return late
 
     def elsewhere(self, source_index: int | None) -> bool:
-        """Whether the backend has put this item in another place than `source_index`."""
+        """Return whether the backend has put this item in another place than `source_index`."""
         return None not in (source_index, self.source_index) and self.source_index != source_index
 
     def contradicts(self, final: dict[str, Any]) -> bool:
-        """Whether `final` is another call than this one: both have a call_id of the backend's."""
+        """Return whether `final` is another call: both have a call_id of the backend's."""
         return self.call is not None and bool(self._call_given and final.get("call_id"))
 
     def _close_call(self, call: Part, emit: Emit) -> None:
@@ -226,9 +236,9 @@ class Item:
             seen += 1
 
     def _compose(self, status: str) -> dict[str, Any]:
-        """The finished item: the backend's fields, our id, the text that was really sent."""
-        item = {**self._base, **_clean(self.final or {}, self.type)}
-        # What was said once about whose call it is stays.
+        """Return the finished item: the backend's fields, our id, the text that was really sent."""
+        item = {**self._base, **public_fields(self.type, self.final or {})}
+        # Whose call it is never changes once it was sent.
         item |= {key: self._base[key] for key in ("call_id", "name") if key in self._base}
         item |= {"id": self.id, "type": self.type}
         if self.type == "message":
@@ -246,17 +256,17 @@ class Item:
         return item
 
     def _is_cut(self, item: dict[str, Any], status: str) -> bool:
-        """Whether the item is of no use to anybody, cut off as it was."""
+        """Return whether the item was cut off so early that nobody can use it."""
         if self.type == "message":
-            said = self._others or any(part.pieces for part in self.content)
-            return not said and (self.final is None or item["status"] == "incomplete")
+            content = self._others or any(part.pieces for part in self.content)
+            return not content and (self.final is None or item["status"] == "incomplete")
         if self.call is not None:
             return bool(item["status"] == "incomplete")
         return self.type != "reasoning" and self.final is None and status != "completed"
 
     def _status(self, status: str) -> str:
-        said = (self.final or {}).get("status")
-        return said if said in ("completed", "incomplete") and status == "completed" else status
+        final = (self.final or {}).get("status")
+        return final if final in ("completed", "incomplete") and status == "completed" else status
 
     def _compose_reasoning(self, item: dict[str, Any], status: str) -> None:
         item["summary"] = [part.snapshot(part.text) for part in self.summary]
@@ -268,9 +278,9 @@ class Item:
             item["status"] = self._status(status)
 
     def entry(self) -> Entry:
-        """The item as history keeps it: the client's names for it, and what the backend gets back.
+        """Return the item for the history: the client's names, and what the backend gets back.
 
-        That is the backend's own finished item, value for value, if it says what was sent.
+        That is the backend's own finished item, value for value, if its text is what was sent (D7).
         """
         agreed = self.final is not None and self._agrees(self.final)
         return Entry.of(self._shown, encode(self.final) if agreed else self.wire)
@@ -284,17 +294,7 @@ class Item:
         ] and _texts(final.get("summary"), SUMMARY) == [part.text for part in self.summary]
 
 
-def _texts(parts: object, *kinds: Kind) -> list[Any]:
+def _texts(parts: object, *kinds: PartKind) -> list[Any]:
     listed = parts if isinstance(parts, list) else ()
-    told = [(part, kind_of(part)) for part in listed]
-    return [part.get(kind.text_key) for part, kind in told if kind is not None and kind in kinds]
-
-
-def _clean(item: dict[str, Any], item_type: str) -> dict[str, Any]:
-    """Without what only the backend needs, what does not fit, and nulls that mean absence."""
-    absent = {"phase", "content", "encrypted_content"}
-    return {
-        key: value
-        for key, value in fitting(item_type, item).items()
-        if key not in PRIVATE_KEYS and not (value is None and key in absent)
-    }
+    pairs = [(part, kind_of(part)) for part in listed]
+    return [part.get(kind.text_key) for part, kind in pairs if kind is not None and kind in kinds]

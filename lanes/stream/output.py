@@ -1,7 +1,7 @@
-"""The output of one response: its items in order of first appearance, one open at a time.
+"""MACHINE: the output of one response: items in order of first appearance, one open at a time.
 
-Backends order and close their items each in their own way; what leaves here has every item opened
-once and closed once (protocol.md 4).
+Each backend orders and closes its items in its own way; what leaves here has every item opened
+once and closed once (protocol.md 4). `item_states` has the states and the rules in words.
 """
 
 from __future__ import annotations
@@ -12,26 +12,32 @@ from typing import TYPE_CHECKING, Any
 from lanes.codec import encode
 from lanes.stream.held_events import HeldEvents
 from lanes.stream.item_index import ItemIndex, integer, is_item, item_of
-from lanes.stream.items import PREFIXES, Item
+from lanes.stream.item_schema import PREFIXES
+from lanes.stream.item_states import HoldState, ItemState, ItemStep
+from lanes.stream.items import Item
 from lanes.stream.parts import BY_DELTA, BY_DONE, CALL_KINDS, KINDS, OUTPUT_TEXT, kind_of
-from lanes.stream.passthrough import ITEM_EVENTS, relayed, renamed
+from lanes.stream.passthrough import ITEM_EVENTS, with_client_ids, without_private_keys
 from steering.required import required_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lanes.stream.parts import Emit, Kind, Part
+    from lanes.stream.parts import Emit, Part, PartKind
     from lanes.stream.profile import Profile
 
-#: Items whose text follows their announcement, so that this may wait for it.
+#: The types of items whose text follows their announcement, so that the announcement may be held.
 _STREAMED = frozenset(kind.item_type for kind in KINDS)
 
 
 class Output:
     """The items of one response, and the part that is live: the one whose deltas are flowing.
 
-    `mint` makes an id from a prefix; `encrypted` says whether the client asked for encrypted
-    reasoning.
+    Args:
+        response_id: The id that the client knows.
+        profile: How far the backend's stream can be trusted.
+        emit: Takes each event for the client.
+        mint: Makes an id from a prefix.
+        encrypted: Whether the client asked for encrypted reasoning.
     """
 
     def __init__(
@@ -49,107 +55,106 @@ class Output:
         self.profile = profile
         self._mint = mint
         self._encrypted = encrypted
-        self._roster = ItemIndex()
+        self._index = ItemIndex()
         self._open: Item | None = None
-        self._waiting = HeldEvents()
-        self._freed = False
+        self._held = HeldEvents()
         self._ending = False
 
     @property
     def items(self) -> list[Item]:
         """All items so far, in order."""
-        return self._roster.items
+        return self._index.items
 
     def owed(self) -> list[dict[str, Any]]:
-        """Stubs of the outputs that finished calls wait for and only the client can give."""
+        """Return stubs of the outputs that finished calls wait for and only the client can give."""
         return required_input(item.shown for item in self.items)
 
     def receive(self, kind: str, event: dict[str, Any]) -> None:
-        """Take one event about items: known ones are put in order, others pass with our ids."""
+        """Take one event about items: put known ones in order, pass others on with our ids."""
         event["type"] = kind
-        queue = deque([event])
-        while queue:
+        unread = deque([event])
+        while unread:
             self.live = None
-            event = queue.popleft()
+            event = unread.popleft()
             _BY_TYPE.get(event["type"], Output._other)(self, event)
-            if self._freed:
-                self._freed = False
-                queue.extendleft(reversed(self._waiting.take()))
+            if self._held.freed:
+                unread.extendleft(reversed(self._replay()))
 
     def can_stop(self) -> bool:
-        """Whether this is a safe boundary: no call, tool or encrypted reasoning is torn apart."""
-        if self._waiting.torn or self.owed():
+        """Return whether a cut here tears no call, tool or encrypted reasoning apart."""
+        if self._held.unsafe or self.owed():
             return False
         return self._open is None or (self.profile.cuts_text and self._open.cuttable)
 
     def finish(self, finals: object, status: str) -> None:
-        """The response is over: close what is open and add what only the final `output` holds.
+        """End the output: close what is open and add what only the final `output` holds.
 
-        `finals` is the backend's output list, believed for what was not streamed, if there is one.
+        `finals` is the backend's own list, if it sent one; it is believed for what was not
+        streamed. `status` is the one of the item that is still open.
         """
         self.live = None
         self._ending = True
         listed = [final for final in finals if is_item(final)] if isinstance(finals, list) else []
-        self._match(listed)
+        self._index.adopt(listed)
         self._close_open(status)
-        while self._waiting:
-            held = self._waiting.take()
+        while self._held.state is not HoldState.EMPTY:
+            self._held.free()
+            held = self._replay()
             for event in sorted(held, key=lambda event: integer(event.get("output_index")) or 0):
                 self.receive(event["type"], event)
             self._close_open(status)
-        left = self._match(listed)
-        for final in left:
+        unmatched = self._index.adopt(listed)
+        for final in unmatched:
             item = self._add(final, final.get("id"), None)
             # What comes after an item shows that it was not the one that was cut.
-            item.final = final
-            self._close_open(status if final is left[-1] else "completed")
+            item.finish(final)
+            self._close_open(status if final is unmatched[-1] else "completed")
 
     def _added(self, event: dict[str, Any]) -> None:
-        item, index = item_of(event), integer(event.get("output_index"))
-        if item is None or self._roster.known(item) is not None:
+        added, index = item_of(event), integer(event.get("output_index"))
+        if added is None or self._index.sharing_name(added) is not None:
             return
         if self._waits(event):
-            self._roster.reserve(item)
-        elif item["type"] in CALL_KINDS and not item.get("name"):
-            # Nobody could answer it yet: it is shown once its end says what it calls.
-            self._roster.reserve(item)
-        elif self._open is not None and self._open.announced_by(item, index):
-            self._roster.name(self._open, item)
-        elif self._open is not None and self._open.text and item["type"] in _STREAMED:
-            self._roster.reserve(item)
-            self._waiting.announce(event)
+            self._index.reserve(added)
+        elif added["type"] in CALL_KINDS and not added.get("name"):
+            # Nobody could answer it yet: it is shown once its end has the name.
+            self._index.reserve(added)
+        elif self._open is not None and self._open.announced_by(added, index):
+            self._index.learn_names(self._open, added)
+        elif self._open is not None and self._open.text and added["type"] in _STREAMED:
+            self._index.reserve(added)
+            self._held.announce(event)
         else:
-            self._add(item, item.get("id"), index)
+            self._add(added, added.get("id"), index)
 
     def _done(self, event: dict[str, Any]) -> None:
         final, index = item_of(event), integer(event.get("output_index"))
         if final is None:
             return
-        item = self._roster.find(final, index)
+        item = self._index.ended_by(final, index)
         if item is None:
             if self._waits(event) or self._gap(event, index):
-                self._roster.reserve(final)
+                self._index.reserve(final)
                 return
             item = self._add(final, final.get("id"), index)
-        elif item.index in self._waiting.resuming:
-            self._waiting.hold(event)
+        elif item.state is ItemState.RESUMED:
+            self._held.hold(event)
             return
-        self._roster.name(item, final)
-        item.final = final
-        item.close(self._emit, "completed")
+        self._index.learn_names(item, final)
+        item.finish(final)
         if item is self._open:
-            self._open = None
-            self._freed = True
+            self._close_open("completed")
+            self._held.free()
 
     def _add(self, added: dict[str, Any], source_id: object, index: int | None) -> Item:
-        """Open an item, closing the one before it: one at a time."""
+        """Open an item, closing the one before it."""
         self._close_open("completed")
         prefix = PREFIXES.get(added["type"], "item")
         ids = self._mint(prefix), self._mint("call")
         encrypted = self._encrypted and self.profile.seals_reasoning
         item = Item(added, len(self.items), *ids, encrypted=encrypted)
         item.source_index = index
-        self._roster.add(item, added, source_id)
+        self._index.add(item, added, source_id)
         self._open = item
         item.start(self._emit)
         return item
@@ -159,26 +164,22 @@ class Output:
             item, self._open = self._open, None
             item.close(self._emit, status)
 
-    def _match(self, finals: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Give each item without an end its final value; return what is not among our items."""
-        left = []
-        for final, item in self._roster.match(finals):
-            if item is None:
-                left.append(final)
-            elif item.final is None:
-                item.final = final
-        return left
+    def _replay(self) -> list[dict[str, Any]]:
+        for item in self.items:
+            if item.state is ItemState.RESUMED:
+                item.step(ItemStep.RELEASE)
+        return self._held.replay()
 
     def _part_added(self, event: dict[str, Any]) -> None:
-        known = event.get("part")
-        kind = kind_of(known)
+        added = event.get("part")
+        kind = kind_of(added)
         item = self._target(event, kind) if kind is not None else None
         if kind is None or item is None or not item.open:
             return
         index = integer(event.get(kind.index_key or ""))
         part = item.part(kind, index)
         if part is None or not part.open or (index is None and part.pieces):
-            item.open_part(kind, self._emit, index, known)
+            item.open_part(kind, self._emit, index, added)
 
     def _part_done(self, event: dict[str, Any]) -> None:
         final = event.get("part")
@@ -197,8 +198,8 @@ class Output:
             return
         source_id = event.get("item_id")
         part.source_id = source_id
-        self._waiting.went_on()
-        part.delta(self._emit, relayed(event, self._id))
+        self._held.continue_open()
+        part.delta(self._emit, without_private_keys(event, self._id))
         if isinstance(source_id, str):
             # The next delta of that name needs no search.
             self.live = part
@@ -210,8 +211,8 @@ class Output:
             part.adopt({"logprobs": event.get("logprobs")})
             part.finish_text(self._emit, event.get(kind.text_key))
 
-    def _part(self, event: dict[str, Any], kind: Kind) -> Part | None:
-        """The part an event is about, opened if need be; None if it comes too late or must wait."""
+    def _part(self, event: dict[str, Any], kind: PartKind) -> Part | None:
+        """Return the part an event is about, opened if need be; None if it is late or held."""
         item = self._target(event, kind)
         if item is None or not item.open:
             return None
@@ -223,18 +224,18 @@ class Output:
             part = item.open_part(kind, self._emit, index)
         return part
 
-    def _target(self, event: dict[str, Any], kind: Kind) -> Item | None:
-        """The item a part's event is about; a new one if none was announced.
+    def _target(self, event: dict[str, Any], kind: PartKind) -> Item | None:
+        """Return the item a part's event is about, a new one if none was announced; None if held.
 
         A call is never made up: without its name and call_id nobody could answer it.
         """
-        item = self._roster.bound(event, kind.item_type)
+        item = self._index.target_of(event, kind.item_type)
         resumes = event["type"] == kind.delta
         if item is not None and (item.open or item.final is not None or not resumes):
             return item
         if self._waits(event):
             if item is not None:
-                self._waiting.resuming.add(item.index)
+                item.step(ItemStep.RESUME)
             return None
         if kind.item_type in CALL_KINDS:
             return item
@@ -242,21 +243,21 @@ class Output:
         return self._add({"type": kind.item_type}, event.get("item_id"), index)
 
     def _other(self, event: dict[str, Any]) -> None:
-        sent = relayed(event, self._id)
-        known = event["type"].startswith(ITEM_EVENTS)
-        if known or "item_id" in event or "output_index" in event:
-            item = self._roster.bound(event, None)
+        sent = without_private_keys(event, self._id)
+        needs_item = event["type"].startswith(ITEM_EVENTS)
+        if needs_item or "item_id" in event or "output_index" in event:
+            item = self._index.target_of(event, None)
             if item is None and self._waits(event):
                 return
             if item is not None and item.open:
                 sent |= {"item_id": item.id, "output_index": item.index}
-            elif known:
+            elif needs_item:
                 return
             else:
                 sent = {key: sent[key] for key in sent if key not in ("item_id", "output_index")}
         if event["type"] == "response.output_text.annotation.added" and not self._annotate(sent):
             return
-        self._emit(encode(renamed(sent, self._id, self._roster))[:-1])
+        self._emit(encode(with_client_ids(sent, self._id, self._index))[:-1])
 
     def _annotate(self, sent: dict[str, Any]) -> bool:
         """Keep the annotation for the end of its part, if there is one it can belong to."""
@@ -264,27 +265,25 @@ class Output:
         part = self._open.part(OUTPUT_TEXT, index) if self._open is not None else None
         return part is not None and part.open and part.annotate(sent)
 
-    # Waiting
-
     def _waits(self, event: dict[str, Any]) -> bool:
-        """Hold an event of a later item while a call, or a tool at work, is open.
+        """Hold an event of a later item behind a call, a tool at work or text that may go on.
 
-        So it is behind text where both are written at once; where that text is over it is closed.
+        Close that text once what is held shows that it is over.
         """
-        if self._open is None or not (self._open.busy or self._waiting.announced):
+        if self._open is None or not (self._open.busy or self._held.behind_text):
             return False
-        self._waiting.hold(event)
-        if not self._open.busy and self._waiting.in_vain(blank=self._open.blank):
+        self._held.hold(event)
+        if self._held.outlasted(blank=self._open.blank):
             self._close_open("completed")
-            self._freed = True
+            self._held.free()
         return True
 
     def _gap(self, event: dict[str, Any], index: int | None) -> bool:
-        """Hold the end of an item that comes before its turn, where places can be trusted."""
+        """Hold the end of an item that comes before its turn, where places can be trusted (D6)."""
         ordered = self.profile.ordered_indices and not self._ending
         early = ordered and index is not None and index > len(self.items)
         if early:
-            self._waiting.hold(event)
+            self._held.hold(event)
         return early
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lanes.codec import encode
-from lanes.stream.item_schema import annotation, readable
+from lanes.stream.item_schema import readable_annotation, readable_annotations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,13 +21,24 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("multilane.run")
 
-#: The least logprob the reference tells; serves for one that is none.
+#: The lowest logprob of the reference; it stands for one that is no number.
 _FLOOR = -9999.0
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """One kind of streamed text: where it lives and what its events are called."""
+class PartKind:
+    """One kind of streamed text: where it lives and what its events are called.
+
+    Attributes:
+        name: The part's `type`.
+        item_type: The type of the items that have such parts.
+        text_key: The key of the text in the part.
+        delta: The type of the event that adds text.
+        done: The type of the event that ends the text.
+        added: The type of the event that opens the part; empty for the text of a call.
+        part_done: The type of the event that closes the part; empty for the text of a call.
+        index_key: The key of the part's place in its events; None for the text of a call.
+    """
 
     name: str
     item_type: str
@@ -39,16 +50,16 @@ class Kind:
     index_key: str | None = None
 
 
-def _content(name: str, item_type: str, text_key: str, stem: str) -> Kind:
+def _content(name: str, item_type: str, text_key: str, stem: str) -> PartKind:
     added, done = "response.content_part.added", "response.content_part.done"
     delta, text_done = f"response.{stem}.delta", f"response.{stem}.done"
-    return Kind(name, item_type, text_key, delta, text_done, added, done, "content_index")
+    return PartKind(name, item_type, text_key, delta, text_done, added, done, "content_index")
 
 
 OUTPUT_TEXT = _content("output_text", "message", "text", "output_text")
 REFUSAL = _content("refusal", "message", "refusal", "refusal")
 REASONING = _content("reasoning_text", "reasoning", "text", "reasoning_text")
-SUMMARY = Kind(
+SUMMARY = PartKind(
     name="summary_text",
     item_type="reasoning",
     text_key="text",
@@ -58,14 +69,14 @@ SUMMARY = Kind(
     part_done="response.reasoning_summary_part.done",
     index_key="summary_index",
 )
-ARGUMENTS = Kind(
+ARGUMENTS = PartKind(
     name="arguments",
     item_type="function_call",
     text_key="arguments",
     delta="response.function_call_arguments.delta",
     done="response.function_call_arguments.done",
 )
-CUSTOM_INPUT = Kind(
+CUSTOM_INPUT = PartKind(
     name="input",
     item_type="custom_tool_call",
     text_key="input",
@@ -80,8 +91,8 @@ BY_DONE = {kind.done: kind for kind in KINDS}
 CALL_KINDS = {kind.item_type: kind for kind in (ARGUMENTS, CUSTOM_INPUT)}
 
 
-def kind_of(part: object) -> Kind | None:
-    """The kind of a part as a backend sent it; None for what is not known or no part at all."""
+def kind_of(part: object) -> PartKind | None:
+    """Return the kind of a part as a backend sent it; None for an unknown kind or no part."""
     name = part.get("type") if isinstance(part, dict) else None
     return _BY_NAME.get(name) if isinstance(name, str) else None
 
@@ -90,12 +101,23 @@ def kind_of(part: object) -> Kind | None:
 class Part:
     """One part of an item, open from its `added` event to its last `done`.
 
-    `head` is the beginning of each of its flat delta events, up to the delta itself, made once.
-    `source_id` and `source_index` are what the backend calls the item and the part in its deltas;
-    `trailer` is what the text's `done` event says besides the text.
+    Attributes:
+        kind: What the part is.
+        item_id: The item's id as the client knows it.
+        output_index: The item's place in the output.
+        index: The part's place in its item.
+        source_index: The part's place in the backend's deltas.
+        source_id: The item's name in the backend's deltas.
+        extra: What the part holds besides its text and logprobs.
+        trailer: What the text's `done` event says besides the text.
+        pieces: The text that was sent, delta by delta.
+        logprobs: The logprobs of the text that was sent.
+        text_done: Whether the text's `done` event was sent.
+        open: Whether the part may still get text.
+        head: The JSON of a flat delta event up to the delta itself, made once.
     """
 
-    kind: Kind
+    kind: PartKind
     item_id: str
     output_index: int
     index: int
@@ -117,7 +139,7 @@ class Part:
 
     @property
     def text(self) -> str:
-        """All of the text sent so far."""
+        """The text sent so far."""
         return "".join(self.pieces)
 
     def start(self, emit: Emit) -> None:
@@ -134,9 +156,9 @@ class Part:
         emit(encode({**event, **self._place()})[:-1])
 
     def finish_text(self, emit: Emit, final: object = None) -> None:
-        """Send the `done` event of the text, and before it what the deltas left out.
+        """Send what the deltas left out, then the `done` event of the text.
 
-        The deltas are the truth once sent: a final text that contradicts them is logged and left.
+        Deltas that were sent stay: a final text that contradicts them is logged and ignored.
         """
         if self.text_done:
             return
@@ -157,7 +179,7 @@ class Part:
         self._event(emit, self.kind.done, **{self.kind.text_key: text}, **self.trailer)
 
     def close(self, emit: Emit, final: dict[str, Any] | None = None) -> None:
-        """Send whatever is missing up to the end of the part. `final` is the backend's own."""
+        """Send what is missing up to the end of the part. `final` is the backend's own."""
         if not self.open:
             return
         if final is not None:
@@ -169,25 +191,25 @@ class Part:
         self._event(emit, self.kind.part_done, part=self.snapshot(self.text))
 
     def adopt(self, final: dict[str, Any]) -> None:
-        """Take over what a final part knows beyond its text: annotations, logprobs, the rest."""
-        known = {"type", self.kind.text_key, "logprobs", "annotations"}
-        self.extra.update({key: value for key, value in final.items() if key not in known})
-        if found := readable(final.get("annotations")):
-            self.extra["annotations"] = found
+        """Take over what a final part holds besides its text: annotations, logprobs, the rest."""
+        own = {"type", self.kind.text_key, "logprobs", "annotations"}
+        self.extra.update({key: value for key, value in final.items() if key not in own})
+        if readable := readable_annotations(final.get("annotations")):
+            self.extra["annotations"] = readable
         self.logprobs = _logprobs(final.get("logprobs")) or self.logprobs
 
     def annotate(self, event: dict[str, Any]) -> bool:
-        """Keep the annotation that an event tells of, and place it; False if it tells of none."""
-        told = annotation(event.get("annotation"))
-        if told is not None:
-            known = self.extra.setdefault("annotations", [])
-            place = {"content_index": self.index, "annotation_index": len(known)}
-            event |= {"annotation": told, **place}
-            known.append(told)
-        return told is not None
+        """Keep the event's annotation and set its place; return False if it has none."""
+        added = readable_annotation(event.get("annotation"))
+        if added is not None:
+            earlier = self.extra.setdefault("annotations", [])
+            place = {"content_index": self.index, "annotation_index": len(earlier)}
+            event |= {"annotation": added, **place}
+            earlier.append(added)
+        return added is not None
 
     def snapshot(self, text: str) -> dict[str, Any]:
-        """The part as an object, holding `text`."""
+        """Return the part as an object that holds `text`."""
         part: dict[str, Any] = {"type": self.kind.name, self.kind.text_key: text}
         if self.kind is OUTPUT_TEXT:
             part |= {"annotations": [], "logprobs": self.logprobs}
@@ -203,25 +225,25 @@ class Part:
         emit(encode({"type": kind, **self._place(), **fields})[:-1])
 
 
-def _logprobs(told: object) -> list[dict[str, Any]]:
-    """Logprobs as the official types have them, whatever a backend left out of theirs."""
+def _logprobs(value: object) -> list[dict[str, Any]]:
+    """Return logprobs as the official types have them, whatever the backend left out."""
     return [
         {
             **_logprob(one),
             "top_logprobs": [_logprob(top) for top in _objects(one.get("top_logprobs"))],
         }
-        for one in _objects(told)
+        for one in _objects(value)
     ]
 
 
-def _logprob(told: dict[str, Any]) -> dict[str, Any]:
-    token, value, code = told.get("token"), told.get("logprob"), told.get("bytes")
+def _logprob(given: dict[str, Any]) -> dict[str, Any]:
+    token, value, code = given.get("token"), given.get("logprob"), given.get("bytes")
     token = token if isinstance(token, str) else ""
     if type(value) not in (int, float):
         value = _FLOOR
     if not isinstance(code, list) or any(type(one) is not int for one in code):
         code = list(token.encode())
-    return {**told, "token": token, "logprob": value, "bytes": code}
+    return {**given, "token": token, "logprob": value, "bytes": code}
 
 
 def _objects(value: object) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from lanes.codec import check_depth, decode_lenient, encode
 from lanes.errors import Fault, IllegalTransition, UpstreamFault
 from lanes.stream.backend_errors import reported, response_error, tells_error
 from lanes.stream.output import Output
-from lanes.stream.passthrough import BEGINNINGS, NOISE, TERMINALS, UpstreamNumbers, parted
+from lanes.stream.passthrough import BEGINNINGS, NOISE, TERMINALS, UpstreamNumbers, split_response
 from lanes.stream.run_states import LIVE, STREAMING, TRANSITIONS, RunState, RunStep
 from lanes.stream.snapshots import Snapshots, stop_reason, usage
 
@@ -231,11 +231,11 @@ class Run:
 
         What that one adds shows in the terminal event, the only one with a snapshot still to come.
         """
-        extra, upstream = parted(event, self.id)
+        extra, upstream = split_response(event, self.id)
         self.begin(upstream, extra)
 
     def _on_terminal(self, kind: str, event: dict[str, Any]) -> None:
-        extra, upstream = parted(event, self.id)
+        extra, upstream = split_response(event, self.id)
         self.begin(upstream)
         counted = usage(upstream.get("usage"))
         step, reason = self._verdict(kind, upstream, counted)

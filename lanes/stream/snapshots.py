@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from lanes.codec import encode
-from lanes.stream.items import PRIVATE_KEYS
+from lanes.stream.item_schema import PRIVATE_KEYS
 from lanes.stream.response_schema import ECHOES, TOOL
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from lanes.events import Stamp
 from lanes.stream import backend_errors, output, parts, run, snapshots
 from lanes.stream.held_events import HeldEvents
 from lanes.stream.item_index import ItemIndex
+from lanes.stream.item_states import ItemStep
 from lanes.stream.items import Item
 from lanes.stream.output import Output
 from lanes.stream.parts import Part
@@ -82,14 +83,14 @@ def a_lone_surrogate_ends_a_response(original: Any) -> Any:
     return decode
 
 
-@BUGS.plant(output, "relayed")
+@BUGS.plant(output, "without_private_keys")
 def private_keys_get_out(original: Any) -> Any:
     return lambda event, response_id: original({}, response_id) | event
 
 
-@BUGS.plant(output, "renamed")
+@BUGS.plant(output, "with_client_ids")
 def the_backends_ids_get_out_of_unknown_events(original: Any) -> Any:
-    return lambda sent, response_id, roster: sent
+    return lambda sent, response_id, index: sent
 
 
 @BUGS.plant(Snapshots, "settle")
@@ -205,7 +206,7 @@ def empty_deltas_are_sent(original: Any) -> Any:
 @BUGS.plant(Output, "_target")
 def text_after_a_forced_end_is_lost(original: Any) -> Any:
     def target(self: Output, event: Any, kind: Any) -> Any:
-        item = self._roster.bound(event, kind.item_type)
+        item = self._index.target_of(event, kind.item_type)
         return item if item is not None and not item.open else original(self, event, kind)
 
     return target
@@ -226,14 +227,23 @@ def a_call_is_cut_by_the_next_item(original: Any) -> Any:
     return lambda self, event: False
 
 
-@BUGS.plant(HeldEvents, "went_on")
+@BUGS.plant(HeldEvents, "continue_open")
 def items_take_turns_while_both_are_open(original: Any) -> Any:
     return lambda self: None
 
 
-@BUGS.plant(HeldEvents, "in_vain")
+@BUGS.plant(HeldEvents, "outlasted")
 def an_item_that_is_never_closed_holds_up_the_next(original: Any) -> Any:
     return lambda self, blank: False
+
+
+@BUGS.plant(Item, "step")
+def the_end_of_text_that_waits_is_taken_at_once(original: Any) -> Any:
+    def step(self: Item, step: ItemStep) -> None:
+        if step not in (ItemStep.RESUME, ItemStep.RELEASE):
+            original(self, step)
+
+    return step
 
 
 @BUGS.plant(Output, "_gap")
@@ -253,7 +263,7 @@ def annotations_are_forgotten(original: Any) -> Any:
 
 @BUGS.plant(ItemIndex, "reserve")
 def parallel_calls_are_mixed_up(original: Any) -> Any:
-    return lambda self, known: None
+    return lambda self, source: None
 
 
 @BUGS.plant(ItemIndex, "match")
@@ -261,6 +271,6 @@ def the_terminal_doubles_the_items(original: Any) -> Any:
     return lambda self, finals: [(final, None) for final in finals]
 
 
-@BUGS.plant(ItemIndex, "known")
+@BUGS.plant(ItemIndex, "sharing_name")
 def names_mean_nothing(original: Any) -> Any:
-    return lambda self, item: None
+    return lambda self, source: None

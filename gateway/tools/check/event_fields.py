@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from lanes.stream.items import PRIVATE_KEYS
+from lanes.stream.item_schema import PRIVATE_KEYS
 from lanes.stream.parts import ARGUMENTS, BY_DELTA, BY_DONE, OUTPUT_TEXT
 
 if TYPE_CHECKING:

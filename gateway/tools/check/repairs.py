@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lanes.ports import Event
-    from lanes.stream.parts import Kind
+    from lanes.stream.parts import PartKind
 
 #: Name -> the flaw, and the repair. The names are stable: `--json` prints them.
 RULES: Final = {
@@ -80,7 +80,7 @@ def repairs(events: Iterable[Event]) -> Counter[str]:
 
 @dataclass
 class _Part:
-    kind: Kind
+    kind: PartKind
     added: bool = False
     deltas: bool = False
     text_done: bool = False

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from gateway.upstream.history.forms import FORMS, TOLD, Reasoning, assistants, kind_of, sealed
 from lanes.codec import decode
-from lanes.stream.items import PREFIXES
+from lanes.stream.item_schema import PREFIXES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
