@@ -1,0 +1,1 @@
+"""Micro benches behind the figures of DECISIONS.md (see bench/README.md)."""
