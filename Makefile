@@ -1,4 +1,4 @@
-# `make serve` and `make test` are all the set-up there is: both build the virtual environment they need.
+# `make serve` and `make test` are all the set-up there is: both build the virtual environment (D11).
 VENV ?= .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
