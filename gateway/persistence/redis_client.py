@@ -32,14 +32,20 @@ if TYPE_CHECKING:
     from steering.redis.guard import RedisClient
 
 #: Connections to a standalone engine; a call that finds none free waits for one.
-SIZE: Final = 16
+POOL_SIZE: Final = 16
 #: Connections to a primary behind Sentinel or in a Cluster. Those pools refuse instead of waiting,
 #: so this is more than all guards of a process use at a time.
-LIMIT: Final = 128
+MAX_CONNECTIONS: Final = 128
 #: Seconds for one Sentinel: they are asked in turn, within the time of one call.
 SENTINEL_TIMEOUT: Final = 0.3
 #: What the query of a TLS URL may set.
-TLS: Final = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname")
+TLS_OPTIONS: Final = (
+    "ssl_ca_certs",
+    "ssl_certfile",
+    "ssl_keyfile",
+    "ssl_cert_reqs",
+    "ssl_check_hostname",
+)
 
 
 def _common() -> dict[str, Any]:
@@ -99,7 +105,7 @@ def _standalone(parts: SplitResult, options: dict[str, Any]) -> Redis:
         kind = SSLConnection if parts.scheme == "rediss" else Connection
     pool = BlockingConnectionPool(
         connection_class=kind,
-        max_connections=SIZE,
+        max_connections=POOL_SIZE,
         timeout=1,
         retry=_once(),
         **_common(),
@@ -117,11 +123,11 @@ def _sentinel(parts: SplitResult, options: dict[str, Any]) -> Redis:
         if f"sentinel_{name}" in options:
             sentinel_options[name] = options.pop(f"sentinel_{name}")
     tls: dict[str, Any] = {"ssl": True} if parts.scheme.startswith("rediss") else {}
-    sentinel_options |= tls | {name: options[name] for name in TLS if name in options}
+    sentinel_options |= tls | {name: options[name] for name in TLS_OPTIONS if name in options}
     # The library leaves this one constructor without types.
     manager = Sentinel(_hosts(parts, 26379), sentinel_kwargs=sentinel_options)  # type: ignore[no-untyped-call]
     client: Redis = manager.master_for(
-        service, max_connections=LIMIT, retry=_once(), **_common(), **tls, **options
+        service, max_connections=MAX_CONNECTIONS, retry=_once(), **_common(), **tls, **options
     )
     return client
 
@@ -130,7 +136,7 @@ def _cluster(parts: SplitResult, options: dict[str, Any]) -> RedisCluster:
     nodes = [ClusterNode(host, port) for host, port in _hosts(parts, 6379)]
     return RedisCluster(
         startup_nodes=nodes,
-        max_connections=LIMIT,
+        max_connections=MAX_CONNECTIONS,
         retry=Retry(NoBackoff(), 1),  # the second try is where it looks for the new primary
         ssl=parts.scheme.startswith("rediss"),
         **_common(),
@@ -166,7 +172,7 @@ def _allowed(scheme: str, kind: str) -> set[str]:
     names = {"db"} if kind != "cluster" else set()
     names |= {"username", "password"} if scheme == "unix" else set()
     names |= {"sentinel_username", "sentinel_password"} if kind == "sentinel" else set()
-    return names | (set(TLS) if scheme.startswith("rediss") else set())
+    return names | (set(TLS_OPTIONS) if scheme.startswith("rediss") else set())
 
 
 def _checked(given: Mapping[str, str], allowed: set[str]) -> dict[str, Any]:

@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 _PLAIN: Final = b"\x00"
 _DEFLATED: Final = b"\x01"
 #: Bytes up to which deflating costs more than it saves.
-SMALL: Final = 2048
+DEFLATE_OVER: Final = 2048
 #: Bytes beyond which a thread packs, since it would block the event loop for milliseconds.
-LARGE: Final = 128 * 1024
+THREAD_OVER: Final = 128 * 1024
 
 #: The input items and the output items of one response.
-Items = tuple[tuple[Entry, ...], tuple[Entry, ...]]
+ResponseItems = tuple[tuple[Entry, ...], tuple[Entry, ...]]
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Items)
+_decoder = msgspec.msgpack.Decoder(ResponseItems)
 
 
 def pack(data: bytes) -> bytes:
     """Return the bytes behind their marker, deflated where that is worth it."""
-    if len(data) > SMALL:
+    if len(data) > DEFLATE_OVER:
         deflated = zlib.compress(data, 1)
         if len(deflated) < len(data):
             return _DEFLATED + deflated
@@ -57,12 +57,12 @@ def unpack(packed: bytes) -> bytes:
         raise UnreadableResponse from error
 
 
-def pack_items(items: Items) -> bytes:
+def pack_items(items: ResponseItems) -> bytes:
     """Return the items of one response as bytes."""
     return pack(_encoder.encode(items))
 
 
-def unpack_items(packed: Sequence[bytes]) -> list[Items]:
+def unpack_items(packed: Sequence[bytes]) -> list[ResponseItems]:
     """Return the items of many responses.
 
     Raises:
@@ -74,24 +74,24 @@ def unpack_items(packed: Sequence[bytes]) -> list[Items]:
         raise UnreadableResponse from error
 
 
-async def pack_response(items: Items, body: bytes) -> tuple[bytes, bytes]:
+async def pack_response(items: ResponseItems, body: bytes) -> tuple[bytes, bytes]:
     """Return the items and the object of a response packed, by a thread if they are large."""
     before, after = items
     size = len(body) + sum(len(entry.data) for entry in before + after)
-    if size > LARGE:
+    if size > THREAD_OVER:
         return await run_sync(lambda: (pack_items(items), pack(body)))
     return pack_items(items), pack(body)
 
 
 async def unpack_body(packed: bytes) -> bytes:
     """Unpack a response object, in a thread if it is large (see `unpack`)."""
-    if len(packed) > LARGE:
+    if len(packed) > THREAD_OVER:
         return await run_sync(unpack, packed)
     return unpack(packed)
 
 
-async def unpack_chain(packed: Sequence[bytes]) -> list[Items]:
+async def unpack_chain(packed: Sequence[bytes]) -> list[ResponseItems]:
     """Unpack the items of a chain, in a thread if they are large (see `unpack_items`)."""
-    if sum(map(len, packed)) > LARGE:
+    if sum(map(len, packed)) > THREAD_OVER:
         return await run_sync(unpack_items, packed)
     return unpack_items(packed)

@@ -160,7 +160,7 @@ class ResponseWriter:
                 write.parent = None
             try:
                 await self._write(write.response)
-            except Exception:
+            except Exception:  # this response is lost, and the others are still written (D18)
                 log.exception("storing response %s broke by our own fault", write.response.id)
             self._bytes -= write.size
             del self._waiting[write.response.key_id, write.response.id]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 #: Seconds between two cancellations of a task that goes on.
-INSIST: Final = 0.1
+CANCEL_AGAIN: Final = 0.1
 
 
 class Deadline:
@@ -52,4 +52,4 @@ class Deadline:
     def _cancel(self) -> None:
         self._cancellations += 1
         self._task.cancel()
-        self._handle = self._loop.call_later(INSIST, self._cancel)
+        self._handle = self._loop.call_later(CANCEL_AGAIN, self._cancel)

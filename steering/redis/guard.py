@@ -32,11 +32,11 @@ RedisClient = Redis | RedisCluster
 #: Seconds within which a call has its answer or has failed.
 DEADLINE: Final = 1.7
 #: The share of the deadline for the first try, so that a second can find a better connection.
-FIRST: Final = 0.6
+FIRST_TRY: Final = 0.6
 #: Seconds before the second try: a bundled engine that died is back by then.
-PAUSE: Final = 0.15
+RETRY_PAUSE: Final = 0.15
 #: Calls at a time; the others wait their turn, within the deadline.
-LIMIT: Final = 16
+MAX_CALLS: Final = 16
 #: After these a second try may reach another connection, another address or a new primary.
 _REPAIRABLE: Final = (
     builtins.TimeoutError,
@@ -62,12 +62,12 @@ class RedisGuard:
     """
 
     def __init__(
-        self, client: RedisClient, *, deadline: float = DEADLINE, pause: float = PAUSE
+        self, client: RedisClient, *, deadline: float = DEADLINE, pause: float = RETRY_PAUSE
     ) -> None:
         self._client = client
         self._deadline = deadline
         self._pause = pause
-        self._turns = asyncio.Semaphore(LIMIT)
+        self._turns = asyncio.Semaphore(MAX_CALLS)
 
     async def run(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Return what `ask` returns, within the deadline.
@@ -89,7 +89,7 @@ class RedisGuard:
 
     async def _twice(self, ask: Callable[[], Awaitable[T]]) -> T:
         try:
-            with Deadline(self._deadline * FIRST):
+            with Deadline(self._deadline * FIRST_TRY):
                 return await ask()
         except _REPAIRABLE as error:
             await self._repair(error)

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("multilane.steering")
 
 #: Seconds a lease lasts after its last renewal.
-LEASE: Final = 15.0
+LEASE_TTL: Final = 15.0
 #: Seconds between two tries while the engine is away: well below the wait before judging others.
-AGAIN: Final = 1.0
+RETRY_PAUSE: Final = 1.0
 
 
 class Lease:
@@ -40,7 +40,7 @@ class Lease:
         client: RedisClient,
         owner: str,
         *,
-        ttl: float = LEASE,
+        ttl: float = LEASE_TTL,
         prefix: str = "multilane",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -85,7 +85,7 @@ class Lease:
                 if not away:
                     log.warning("the store is away, nothing can be steered: %s", error)
                 away = True
-                await anyio.sleep(min(AGAIN, self._ttl / 3))
+                await anyio.sleep(min(RETRY_PAUSE, self._ttl / 3))
             else:
                 if away:
                     log.info("the store is back")

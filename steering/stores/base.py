@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
 #: Seconds a store keeps a record after its last write.
-TTL: Final = 86400.0
+RECORD_TTL: Final = 86400.0
 #: The reason of a submission that was dropped because its process is gone (D16).
 OWNER_GONE: Final = "owner_gone"
 
@@ -101,7 +101,7 @@ class SteerStore(Protocol):
         """Move submissions of one response on to `state`, in one round trip.
 
         A submission that has ended or is past that state stays as it is. A failed append may still
-        be applied after its verdict, so an end state is kept for an id that is not there yet: the
+        be applied after its verdict (D15), so an end is kept for an id that is not there yet: the
         submission takes it on when it comes, and cannot be read before.
 
         Args:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from steering.states import ENDS, SubmissionState
-from steering.stores.base import OWNER_GONE, SOURCES, TTL, SteerRecord
+from steering.stores.base import OWNER_GONE, RECORD_TTL, SOURCES, SteerRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -44,7 +44,7 @@ class MemorySteerStore:
         self,
         watch: OwnerWatch | None = None,
         *,
-        ttl: float = TTL,
+        ttl: float = RECORD_TTL,
         limit_bytes: int = LIMIT_BYTES,
         clock: Callable[[], float] = time.time,
     ) -> None:

@@ -18,7 +18,7 @@ import msgspec
 from steering.ids import response_tag, steer_tag
 from steering.redis.guard import RedisGuard
 from steering.states import ENDS, SubmissionState
-from steering.stores.base import OWNER_GONE, SOURCES, TTL, SteerRecord
+from steering.stores.base import OWNER_GONE, RECORD_TTL, SOURCES, SteerRecord
 from steering.stores.redis_scripts import APPEND, SETTLE
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class RedisSteerStore:
         client: RedisClient,
         lease: Lease,
         *,
-        ttl: float = TTL,
+        ttl: float = RECORD_TTL,
         prefix: str = "multilane",
         clock: Callable[[], float] = time.time,
     ) -> None:

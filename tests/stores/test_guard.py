@@ -74,13 +74,13 @@ class Pool:
         self.dropped += 1
 
 
-class Client:
+class PooledClient:
     def __init__(self) -> None:
         self.connection_pool = Pool()
 
 
 def guard(**options: float) -> tuple[Any, RedisGuard]:
-    client: Any = Client()
+    client: Any = PooledClient()
     return client.connection_pool, RedisGuard(client, **options)
 
 

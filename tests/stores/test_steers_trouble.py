@@ -217,7 +217,7 @@ async def test_the_log_says_once_that_the_store_is_away_and_once_that_it_is_back
     victim: Engine, hurt: RedisPlace, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     caplog.set_level("INFO", "multilane")
-    monkeypatch.setattr(lease, "AGAIN", 0.01)
+    monkeypatch.setattr(lease, "RETRY_PAUSE", 0.01)
     await hurt.store()
     mine = hurt.leases["me"]
     victim.kill()
