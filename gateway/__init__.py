@@ -1,1 +1,1 @@
-"""The network edges and the wiring: one WebSocket in front, one HTTP backend behind."""
+"""The gateway: clients' WebSockets in front, backends behind, and everything that connects them."""

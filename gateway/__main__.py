@@ -1,4 +1,4 @@
-"""`python -m gateway` is `multilane`."""
+"""Lets `python -m gateway` run the `multilane` command."""
 
 from gateway.cli import main
 

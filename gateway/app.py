@@ -1,4 +1,4 @@
-"""Composition root: the routes, who gets what, and the life of the whole gateway."""
+"""Composition root: builds the parts of a gateway, connects them, and starts and stops them."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("multilane")
 
-#: All that HTTP knows: none of them is a WebSocket.
+#: Every HTTP method: none of them opens a WebSocket.
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
-#: Seconds after which a client turned away for want of room may try again.
+#: Seconds after which a client may try again if there is no room for it.
 RETRY_AFTER = "5"
 
 
 class Gateway:
-    """All connections of one process, and what is behind them.
+    """All connections of one process, and the upstreams and stores behind them.
 
-    `engine` is the bundled Valkey, if the stores are on it.
+    `engine` is the bundled Valkey, if it is the store.
     """
 
     def __init__(self, settings: Settings, engine: EmbeddedValkey | None = None) -> None:
         self.settings = settings
         self._engine = engine
         self.draining = False
-        self._gate = Authenticator(settings.api_keys, settings.allow_origin)
+        self._authenticator = Authenticator(settings.api_keys, settings.allow_origin)
         self._upstreams = Router(upstreams(settings))
         self._stores = Stores(settings)
         self._connections: set[ClientConnection] = set()
@@ -59,7 +59,7 @@ class Gateway:
                 WebSocketRoute("/v1/responses", _Endpoint(self)),
                 WebSocketRoute("/{path:path}", _nowhere),
                 Route("/v1/responses", _upgrade_required, methods=METHODS),
-                *HttpRoutes(self._gate, self._stores, self._models).routes,
+                *HttpRoutes(self._authenticator, self._stores, self._models).routes,
                 Route("/health", self._health),
             ],
             exception_handlers={404: _not_found, 405: _not_found},
@@ -67,11 +67,11 @@ class Gateway:
         )
 
     async def serve(self, websocket: WebSocket, receive: Receive) -> None:
-        """Let a client in and serve it, or refuse the upgrade with a status and a JSON body."""
+        """Admit a client and serve it, or refuse the upgrade with a status and a JSON body."""
         headers = websocket.scope["headers"]
         try:
             self._check_room()
-            admitted = self._gate.admit(headers)
+            admitted = self._authenticator.admit(headers)
         except UpgradeRefused as refused:
             body = error(refused.code, refused.message, refused.status)
             response = JSONResponse(body, refused.status, refused.headers)
@@ -98,9 +98,9 @@ class Gateway:
             log.debug("connection %d closed with %d", number, code)
 
     async def drain(self, given_up: Callable[[], bool]) -> None:
-        """Start nothing more and wait for what runs, `drain_timeout` seconds at most.
+        """Start nothing more and wait for running responses, at most `drain_timeout` seconds.
 
-        Meanwhile upgrades get 503. `given_up` is asked ten times a second whether to wait at all.
+        Meanwhile upgrades get 503. Ten times a second `given_up` decides whether to stop waiting.
         """
         self.draining = True
         timeout = self.settings.drain_timeout
@@ -127,7 +127,7 @@ class Gateway:
             raise UpgradeRefused(429, "too_many_connections", message, retry)
 
     def _relayed(self, headers: Headers) -> dict[str, str]:
-        """What an upstream may see of a client's headers."""
+        """Return the client headers that an upstream may see."""
         return upstream_headers(headers, authorization=self.settings.forward_authorization)
 
     async def _prepare(self) -> None:
@@ -161,13 +161,13 @@ class Gateway:
 
 
 class _Endpoint:
-    """The WebSocket route as a bare ASGI application: nothing between the socket and us."""
+    """The WebSocket route as a bare ASGI application, with nothing in between."""
 
     def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
+        self._authenticatorway = gateway
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._gateway.serve(WebSocket(scope, receive, send), receive)
+        await self._authenticatorway.serve(WebSocket(scope, receive, send), receive)
 
 
 def _connections(number: int) -> str:

@@ -1,4 +1,4 @@
-"""The `multilane` command: argument parsing only. A command's code is imported when it is run."""
+"""The `multilane` command: argument parsing only. Imports the code of a command when it runs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from gateway.config.settings import Settings
 
-#: The environment variable by which a shell asks for completions.
+#: The environment variable with which a shell requests completions.
 COMPLETE: Final = "_MULTILANE_COMPLETE"
-#: Command -> (where it is, what --help says of it).
+#: Command -> (its location, its line in --help).
 COMMANDS: Final = {
     "serve": ("gateway.cli:serve", "Run the gateway."),
     "demo": ("gateway.cli:demo", "Run the gateway on a real small language model."),
@@ -32,20 +32,29 @@ COMMANDS: Final = {
     ),
     "completion": ("gateway.cli:completion", "Print a shell's completion script."),
 }
-#: What --help of a command with settings says about them.
-PLACES: Final = """
+#: The paragraph about settings in the --help of a command that takes them.
+SOURCES: Final = """
 An option is also a variable (--max-active: MULTILANE_MAX_ACTIVE) and a key in ./multilane.toml
-(max_active); it counts before the variable, the variable before the file. Keys are best kept
+(max_active). The option overrides the variable, and the variable the file. Keys are best kept
 in MULTILANE_API_KEYS and MULTILANE_UPSTREAM_KEY, or in the files that MULTILANE_API_KEYS_FILE
 and MULTILANE_UPSTREAM_KEY_FILE name. Several backends are tables [[upstreams]] in that file.
+"""
+#: The --help of `multilane completion`; click keeps the lines after \\b as they are.
+COMPLETION_HELP: Final = """\
+Print SHELL's completion script, to be sourced or stored.
+
+\b
+bash  eval "$(multilane completion bash)"
+zsh   eval "$(multilane completion zsh)"
+fish  multilane completion fish | source
 """
 
 
 class LazyGroup(click.Group):
-    """Knows its commands by name and imports only the one that is run."""
+    """A group of commands that imports only the command that runs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Name the commands in the order of --help."""
+        """Return the names of the commands in the order of --help."""
         return list(COMMANDS)
 
     def get_command(
@@ -53,27 +62,27 @@ class LazyGroup(click.Group):
         ctx: click.Context,  # noqa: ARG002
         cmd_name: str,
     ) -> click.Command | None:
-        """Import one command."""
+        """Import and return one command, or None if there is none of that name."""
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        found = getattr(importlib.import_module(module), attribute)
-        if isinstance(found, click.Command):
-            return found
-        made: click.Command = found()
-        return made
+        command = getattr(importlib.import_module(module), attribute)
+        if isinstance(command, click.Command):
+            return command
+        built: click.Command = command()
+        return built
 
     def format_commands(
         self,
         ctx: click.Context,  # noqa: ARG002
         formatter: click.HelpFormatter,
     ) -> None:
-        """Write --help's list without importing anything."""
+        """Write the list in --help without importing any command."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        """Complete a command's name without importing anything."""
+        """Complete a command's name without importing any command."""
         from click.shell_completion import CompletionItem
 
         names = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items()]
@@ -93,13 +102,13 @@ def main() -> None:
 
 
 class StartRefused(click.ClickException):
-    """A start that is refused, as one line and exit code 2."""
+    """A refused start: one line and exit code 2."""
 
     exit_code = 2
 
 
 def serve() -> click.Command:
-    """Make `multilane serve`, with an option for each setting."""
+    """Return `multilane serve`, with an option for each setting."""
 
     def run(settings: Settings) -> None:
         from gateway.process.server import serve
@@ -110,7 +119,7 @@ def serve() -> click.Command:
 
 
 def demo() -> click.Command:
-    """Make `multilane demo`: as `serve`, but it brings its own backend."""
+    """Return `multilane demo`: like `serve`, but with a backend of its own."""
 
     def run(settings: Settings) -> None:
         from gateway.process.demo import run
@@ -121,7 +130,7 @@ def demo() -> click.Command:
 
 
 def _start(run: Callable[[], None]) -> None:
-    """Run what listens; a start that fails is one line."""
+    """Run a server, and report a failed start in one line."""
     from gateway.process.children import ChildFailed
     from gateway.process.embedded_valkey import EngineFailed
     from gateway.process.listening import BindFailed
@@ -142,7 +151,7 @@ def _with_settings(
     def start(config: Path | None, **flags: Any) -> None:
         from gateway.config.loading import BadStart, load
 
-        # What was not given is None, or empty where it may be repeated.
+        # A flag that was not given is None, or empty if it is repeatable.
         given = {name: value for name, value in flags.items() if value not in (None, ())}
         try:
             settings = load(given, config)
@@ -162,22 +171,23 @@ def _with_settings(
         option = flag(field)
         if option is not None and field not in without:
             params.append(_option(field, option))
-    return click.Command(name, callback=start, params=params, help=f"{COMMANDS[name][1]}\n{PLACES}")
+    return click.Command(
+        name, callback=start, params=params, help=f"{COMMANDS[name][1]}\n{SOURCES}"
+    )
 
 
 def _option(name: str, option: str) -> click.Option:
     from gateway.config.settings import Settings, choices, metavar, shown
 
     field = Settings.model_fields[name]
-    # Every value is left as text: `load` judges them all alike, wherever they come from.
+    # Values stay text: `load` validates them all alike, whatever their source.
     text = f"{field.description} [{shown(name, field.default)}]"
     if isinstance(field.default, bool):
-        both = f"{option}/--no-{option[2:]}"
-        return click.Option([name, both], is_flag=True, default=None, help=text)
-    repeated = isinstance(field.default, tuple)
+        pair = f"{option}/--no-{option[2:]}"
+        return click.Option([name, pair], is_flag=True, default=None, help=text)
     return click.Option(
         [name, option],
-        multiple=repeated,
+        multiple=isinstance(field.default, tuple),
         metavar=metavar(name),
         help=text,
         shell_complete=lambda _ctx, _param, typed: [
@@ -186,7 +196,7 @@ def _option(name: str, option: str) -> click.Option:
     )
 
 
-@click.command()
+@click.command(help="Run the rehearsal backend: scripted answers, for trying and testing.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
@@ -200,27 +210,27 @@ def _option(name: str, option: str) -> click.Option:
     default=30.0,
     show_default=True,
     type=click.FloatRange(min=0),
-    help="Words per second; 0: as fast as can be.",
+    help="Words per second; 0 is as fast as possible.",
 )
 def rehearse(host: str, port: int, rate: float) -> None:
-    """Run the rehearsal backend: scripted answers, for trying and testing."""
+    """Run the rehearsal backend.
+
+    Args:
+        host: Address to listen on.
+        port: Port to listen on; 0 takes a free one.
+        rate: Words per second; 0 is as fast as possible.
+    """
     from gateway.tools.rehearse.server import serve
 
     _start(lambda: serve(host, port, rate))
 
 
-@click.command()
+@click.command(help=COMPLETION_HELP)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print SHELL's completion script, to be sourced or stored.
-
-    \b
-    bash  eval "$(multilane completion bash)"
-    zsh   eval "$(multilane completion zsh)"
-    fish  multilane completion fish | source
-    """
+    """Print the completion script of a shell."""
     from click.shell_completion import get_completion_class
 
-    found = get_completion_class(shell)
-    assert found is not None, "click knows these three"
-    click.echo(found(cli, {}, "multilane", COMPLETE).source())
+    completer = get_completion_class(shell)
+    assert completer is not None, "click supports all three"
+    click.echo(completer(cli, {}, "multilane", COMPLETE).source())

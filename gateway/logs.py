@@ -1,4 +1,4 @@
-"""Log lines on stderr: for people, or one JSON object a line. No key ever gets into one."""
+"""Log lines on stderr: text, or one JSON object a line. No line ever contains a key."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Ours; modules log to children of it.
+#: Our logger; modules log to it or to its children.
 NAME: Final = "multilane"
 SECRET: Final = re.compile(r"(?i)(bearer\s+|openai-insecure-api-key\.)[^\s,'\"\\]+")
-#: A client's text must not be able to forge a line of its own.
+#: A client's text must not forge a log line.
 CONTROL: Final = {code: repr(chr(code))[1:-1] for code in (*range(9), *range(10, 32), 127, 0x85)}
 OWN_FIELDS: Final = frozenset(
     {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName", "color_message"}
@@ -24,25 +24,25 @@ OWN_FIELDS: Final = frozenset(
 
 
 class TextFormatter(logging.Formatter):
-    """`2026-01-31 12:00:00,000 INFO multilane: what happened`, a traceback below it."""
+    """Formats `2026-01-31 12:00:00,000 INFO multilane: what happened`, then any traceback."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """Keep the message on its line."""
+        """Return the message on one line."""
         return super().formatMessage(record).translate(CONTROL)
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write a record without secrets."""
+        """Return a record without secrets."""
         return hide(super().format(record))
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line, with the record's `extra` fields as its own."""
+    """Formats one JSON object a line, with the record's `extra` fields among its own."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write a record without secrets."""
+        """Return a record without secrets."""
         fields = {key: value for key, value in record.__dict__.items() if key not in OWN_FIELDS}
         fields |= {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
@@ -56,7 +56,13 @@ class JsonFormatter(logging.Formatter):
 
 
 class ThrottledWarnings:
-    """Writes at most one warning of a kind in `every` seconds, and counts what it leaves out."""
+    """Writes at most one warning of a kind in `every` seconds, and counts the others.
+
+    Args:
+        log: The logger to write to.
+        every: Seconds between two warnings of a kind.
+        clock: Returns the time in seconds.
+    """
 
     def __init__(
         self,
@@ -67,10 +73,12 @@ class ThrottledWarnings:
         self._log = log
         self._every = every
         self._clock = clock
-        self._last: dict[str, tuple[float, int]] = {}  # kind -> when it was written, left out since
+        self._last: dict[
+            str, tuple[float, int]
+        ] = {}  # kind -> time of the last one, number left out since
 
     def warning(self, kind: str, message: str) -> None:
-        """Write a warning, or count it; there are to be few kinds."""
+        """Write a warning, or count it. Keep the kinds few: each is remembered."""
         now = self._clock()
         last, left_out = self._last.get(kind, (-self._every, 0))
         if now - last < self._every:
@@ -82,12 +90,12 @@ class ThrottledWarnings:
 
 
 def hide(text: str) -> str:
-    """Take credentials out of a text, wherever they came from."""
+    """Return a text with its credentials replaced by `***`."""
     return SECRET.sub(r"\1***", text)
 
 
 def configure(level: str, format: str) -> None:
-    """Log our own lines at `level` and other people's warnings, all to stderr in `format`."""
+    """Log our lines from `level` on and warnings of libraries, all to stderr in `format`."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     root = logging.getLogger()
@@ -98,7 +106,7 @@ def configure(level: str, format: str) -> None:
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
     logging.getLogger(NAME).setLevel(level.upper())
-    # Never at debug: there it writes out every header and frame, keys included.
+    # Never at debug: it would log every header and frame, keys included.
     logging.getLogger("uvicorn.error").setLevel("INFO" if level == "debug" else "WARNING")
     access = logging.getLogger("uvicorn.access")
     access.handlers, access.propagate = [logging.NullHandler()], False

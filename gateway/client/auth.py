@@ -1,4 +1,4 @@
-"""Who may open a socket, and which of its headers the backend sees. Pure; decides before accept."""
+"""Decides who may connect, and which request headers the backend sees. Pure."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from pydantic import SecretStr
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: As ASGI has them: lower-case names, raw values, repeats kept.
+#: As in ASGI: lower-case names, raw values, repeats kept.
 Headers = Sequence[tuple[bytes, bytes]]
 
-#: A browser cannot set Authorization, so it offers its key as a subprotocol (the vendor's form).
+#: A browser cannot set Authorization, so it offers its key as a subprotocol, as at OpenAI.
 KEY_PROTOCOL: Final = b"openai-insecure-api-key."
-#: The state of clients of an open gateway.
+#: The key id of every client of a gateway without keys.
 OPEN: Final = "open"
 TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
 PLAIN: Final = re.compile(rb"[\x20-\x7e]+")
-#: All that the backend sees of a client's headers, Authorization aside; others are hop-by-hop,
-#: the edge's or about the socket, and some backends refuse them.
+#: The client headers that the backend sees, besides Authorization. Others are hop-by-hop, belong
+#: to a proxy in front or to the socket, and some backends refuse them.
 RELAYED: Final = (
     b"openai-beta",
     b"openai-organization",
@@ -40,14 +40,21 @@ PORTS: Final = {"http": ":80", "ws": ":80", "https": ":443", "wss": ":443"}
 
 @dataclass(frozen=True, slots=True)
 class AdmittedClient:
-    """Let in. `key_id` names the key's own state and says nothing about the key."""
+    """A client that may connect. `key_id` identifies its key without revealing it."""
 
     key_id: str
     subprotocol: str | None
 
 
 class UpgradeRefused(Exception):
-    """Not let in; the fields of the HTTP answer."""
+    """The client may not connect; holds the fields of the HTTP response.
+
+    Args:
+        status: HTTP status.
+        code: Error code in the body.
+        message: Error message in the body.
+        headers: Headers of the response.
+    """
 
     def __init__(self, status: int, code: str, message: str, headers: dict[str, str]) -> None:
         super().__init__(message)
@@ -58,41 +65,45 @@ class UpgradeRefused(Exception):
 
 
 class Authenticator:
-    """Checks keys and origins. No keys at all means open to everyone."""
+    """Checks keys and origins. Without keys the gateway is open to everyone."""
 
     def __init__(self, keys: Iterable[SecretStr | str], origins: Iterable[str]) -> None:
         plain = [key.get_secret_value() if isinstance(key, SecretStr) else key for key in keys]
-        # Digests have one length, so that comparing them tells nothing about a key's.
+        # Digests have one length, so comparing them reveals nothing about a key's length.
         self._keys = [(_digest(key.encode()), key_id(key)) for key in plain]
         self._origins = frozenset(_origin(origin) for origin in origins)
 
     def admit(self, headers: Headers) -> AdmittedClient:
-        """Let the client in, or raise Refused, whatever the headers hold."""
+        """Return the client that these headers admit.
+
+        Raises:
+            UpgradeRefused: The key or the origin is not accepted.
+        """
         self._check_origin(headers)
         offered = _protocols(headers)
         if not self._keys:
             return AdmittedClient(OPEN, self._echo(offered))
         key = _client_key(headers)
-        found = self._find(key)
-        if found is None:
+        name = self._find(key)
+        if name is None:
             code = "missing_api_key" if key is None else "invalid_api_key"
-            said = "No API key was given" if key is None else "The API key is not known here"
+            reason = "No API key was given" if key is None else "The API key is not known here"
             raise UpgradeRefused(
                 HTTPStatus.UNAUTHORIZED,
                 code,
-                f"{said}; send it as `Authorization: Bearer KEY`.",
+                f"{reason}; send it as `Authorization: Bearer KEY`.",
                 {"WWW-Authenticate": "Bearer"},
             )
-        return AdmittedClient(found, self._echo(offered))
+        return AdmittedClient(name, self._echo(offered))
 
     def _find(self, key: bytes | None) -> str | None:
         if not key:
             return None
-        digest, found = _digest(key), None
-        for known, name in self._keys:  # all of them: time must not tell which one matched
-            if hmac.compare_digest(known, digest):
-                found = name
-        return found
+        digest, match = _digest(key), None
+        for accepted, name in self._keys:  # all of them: time must not reveal which one matched
+            if hmac.compare_digest(accepted, digest):
+                match = name
+        return match
 
     def _echo(self, offered: list[bytes]) -> str | None:
         for name in offered:
@@ -121,13 +132,13 @@ class Authenticator:
         if len(hosts) != 1 or not place:
             return False
         own = hosts[0].decode("latin-1").lower().removesuffix(PORTS.get(scheme, "\n"))
-        # With no key to ask for, a page could point its own name at this address (DNS rebinding)
-        # and be "the same origin"; numbers and localhost cannot be pointed elsewhere.
+        # Without keys a page could point its own name at this address (DNS rebinding) and become
+        # "the same origin"; numeric addresses and localhost cannot be pointed elsewhere.
         return own == place and (bool(self._keys) or _is_fixed(own))
 
 
 def _client_key(headers: Headers) -> bytes | None:
-    """The key a client shows: its only Authorization if there is one, else by subprotocol."""
+    """Return the client's key from its only Authorization, or else from a subprotocol."""
     credentials = _all(headers, b"authorization")
     if credentials:
         scheme, _, key = credentials[0].strip().partition(b" ")
@@ -139,12 +150,12 @@ def _client_key(headers: Headers) -> bytes | None:
 
 
 def key_id(key: str) -> str:
-    """A short stable name for a key, from which it cannot be told."""
+    """Return a short stable id of a key, which does not reveal it."""
     return hashlib.sha256(b"multilane key id\n" + key.encode()).hexdigest()[:16]
 
 
 def upstream_headers(headers: Headers, *, authorization: bool = False) -> dict[str, str]:
-    """What the backend may see of a client's headers; with its key only if `authorization`."""
+    """Return the client headers the backend may see; with the key only if `authorization`."""
     named = {part.strip().lower() for part in b",".join(_all(headers, b"connection")).split(b",")}
     relayed: dict[str, str] = {}
     for name in RELAYED:
@@ -158,7 +169,7 @@ def upstream_headers(headers: Headers, *, authorization: bool = False) -> dict[s
 
 
 def _all(headers: Headers, name: bytes) -> list[bytes]:
-    return [value for found, value in headers if found == name]
+    return [value for header, value in headers if header == name]
 
 
 def _protocols(headers: Headers) -> list[bytes]:

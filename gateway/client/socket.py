@@ -1,4 +1,8 @@
-"""uvicorn's sans-IO WebSocket, with the reading, writing, pinging and closing that lanes need."""
+"""One client's WebSocket: uvicorn's, with the reading, writing, pinging and closing lanes need.
+
+It depends on names that uvicorn does not promise to keep (D3); tests/wire/test_uvicorn_names.py
+lists each one and its use.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +20,19 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-#: Where the endpoint finds its socket in the ASGI scope.
+#: Key of the socket among the extensions in the ASGI scope.
 EXTENSION = "multilane.socket"
-#: Bytes that are parsed in one go: once parsed, tiny frames weigh two hundred times as much.
+#: Bytes to parse at a time: parsed, tiny frames take two hundred times their size.
 SLICE = 16 * 1024
-#: Seconds for the peer to answer a close frame before the connection is torn down.
+#: Seconds the peer has to answer a close frame before the connection is torn down.
 CLOSE_TIMEOUT = 5.0
 
 
 def unacknowledged(transport: asyncio.Transport) -> int:
-    """Bytes in the kernel that the peer has not taken; 0 where the system does not say.
+    """Return the bytes in the kernel that the peer has not acknowledged; 0 outside of Linux.
 
-    The kernel holds megabytes, and takes more only when a third of them is gone: by what it takes
-    alone, a dead peer looks alive and a slow one dead.
+    The kernel buffers megabytes and accepts more only once a third of them is gone. Judged by
+    that alone, a dead peer looks alive and a slow one dead.
     """
     if sys.platform != "linux":
         return 0
@@ -41,11 +45,11 @@ def unacknowledged(transport: asyncio.Transport) -> int:
 
 
 class ClientSocket(WebSocketsSansIOProtocol):
-    """One WebSocket (protocol.md 1).
+    """One WebSocket of a client (protocol.md 1).
 
-    Differs from its base in that it goes on reading while a message waits, hands text and binary
-    frames over alike as bytes, lets finished frames be written straight to the transport, does not
-    drop a peer that is merely busy, and never waits for ever on a peer that is gone.
+    Unlike its base it goes on reading while a message waits, delivers text and binary frames alike
+    as bytes (D4), writes finished frames straight to the transport (D3), keeps a peer that is
+    merely busy, and never waits forever for a peer that is gone.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -70,16 +74,20 @@ class ClientSocket(WebSocketsSansIOProtocol):
         on_full: Callable[[], None],
         on_room: Callable[[], None],
     ) -> None:
-        """Bound unsent data to `high` bytes.
+        """Bound the unsent data (D10).
 
-        `on_full` is called over it, `on_room` once half of it is left. A peer that takes nothing
-        for `stall_timeout` seconds meanwhile is closed with 1013.
+        Args:
+            high: Bytes of unsent data at which the socket is full.
+            stall_timeout: Seconds after which a peer that takes nothing of a full socket is closed
+                with 1013.
+            on_full: Called when the socket gets full.
+            on_room: Called when half of `high` is left.
         """
         self._on_full, self._on_room, self._stall_timeout = on_full, on_room, stall_timeout
         self.transport.set_write_buffer_limits(high=high, low=high // 2)
 
     def write_frames(self, frames: bytes) -> None:
-        """Write whole frames, unless the connection is closing."""
+        """Write complete frames, unless the connection is closing."""
         if self.close_sent or self.disconnected:
             return
         self._written += len(frames)
@@ -87,18 +95,18 @@ class ClientSocket(WebSocketsSansIOProtocol):
 
     @property
     def unsent(self) -> int:
-        """Bytes that the peer's network has not taken yet."""
+        """Bytes that the kernel has not taken yet."""
         return self.transport.get_write_buffer_size()
 
     def pause_writing(self) -> None:
-        """The transport is over the high-water mark."""
+        """Report that the transport is over the high-water mark, and watch for a stall."""
         super().pause_writing()
         if self._on_full is not None:
             self._on_full()
             self._watch(self._drained())
 
     def resume_writing(self) -> None:
-        """The transport is below the low-water mark."""
+        """Report that the transport is below the low-water mark."""
         super().resume_writing()
         self._unwatch()
         if self._owed_pong and not self.close_sent:
@@ -108,7 +116,7 @@ class ClientSocket(WebSocketsSansIOProtocol):
             self._on_room()
 
     def _drained(self) -> int:
-        """How much of what was written has reached the peer, for comparing."""
+        """Return how many of the written bytes the peer has acknowledged."""
         return self._written - self.unsent - unacknowledged(self.transport)
 
     def _watch(self, drained: int) -> None:
@@ -129,7 +137,7 @@ class ClientSocket(WebSocketsSansIOProtocol):
     # Closing
 
     def end(self, code: int, reason: str = "") -> None:
-        """Close with a code; what was written before still goes out first. Idempotent."""
+        """Close with a code after everything written before. Idempotent."""
         if self.close_sent or self.disconnected:
             return
         self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
@@ -139,12 +147,12 @@ class ClientSocket(WebSocketsSansIOProtocol):
 
     @property
     def code(self) -> int:
-        """The close code, whoever said it first; 1006 if nobody did."""
-        said = self.conn.close_sent or self.conn.close_rcvd
-        return 1006 if said is None else int(said.code)
+        """Close code, ours before the peer's; 1006 without a close frame."""
+        close = self.conn.close_sent or self.conn.close_rcvd
+        return 1006 if close is None else int(close.code)
 
     def _linger(self) -> None:
-        """Go on reading so that our close frame is not lost to a reset; then make an end."""
+        """Go on reading, so that no reset overtakes our close frame, until `close_timeout`."""
         self.close_sent = True
         self.stop_keepalive()
         self._unwatch()
@@ -155,14 +163,14 @@ class ClientSocket(WebSocketsSansIOProtocol):
         self.transport.write(b"".join(self.conn.data_to_send()))
 
     def handle_close(self, event: Any) -> None:
-        """The peer closes, or answers our closing."""
+        """Close, because the peer closes or answers our close frame."""
         super().handle_close(event)
-        # Nothing may follow our close frame. And the peer may have stopped reading before: what is
-        # unsent must not keep the connection.
+        # Nothing may follow our close frame. The peer may have stopped reading before, so unsent
+        # data must not keep the connection open.
         self._linger()
 
     def handle_parser_exception(self) -> None:
-        """A frame broke the protocol or the size limit: tell why, and read the rest unseen."""
+        """Close with the reason why a frame is invalid, and discard what the peer still sends."""
         if self.close_sent:
             return
         close = self.conn.close_sent
@@ -170,19 +178,19 @@ class ClientSocket(WebSocketsSansIOProtocol):
         self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
         self._write_control()
         if self.transport.can_write_eof():
-            # Its answer would go unseen, so it must not wait for us to hang up after it.
+            # The parser ignores the peer's close frame, so the peer must not wait for ours to end.
             self.transport.write_eof()
         self._linger()
 
     def shutdown(self) -> None:
-        """The server ends: close like always, so that our close frame arrives."""
+        """Close with 1012 as the server stops, so that our close frame arrives."""
         if self.handshake_complete:
             self.end(1012, "service restart")
         else:
             super().shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone, however it went."""
+        """Release what belongs to a connection that is gone."""
         self._unwatch()
         self._on_full = self._on_room = None
         super().connection_lost(exc)
@@ -190,11 +198,11 @@ class ClientSocket(WebSocketsSansIOProtocol):
     # Reading
 
     def data_received(self, data: bytes) -> None:
-        """Bytes from the peer: it is alive. What is much is parsed bit by bit."""
+        """Parse bytes from the peer, one slice per turn of the event loop."""
         self._received_at = self.loop.time()
         super().data_received(data[:SLICE])
         if len(data) > SLICE and not self.transport.is_closing():
-            # Whoever receives has its turn first; until then nothing more is read.
+            # The receiver has its turn first; nothing more is read until then.
             self.transport.pause_reading()
             self.loop.call_soon(self._read_on, data[SLICE:])
 
@@ -204,7 +212,7 @@ class ClientSocket(WebSocketsSansIOProtocol):
             self.data_received(data)
 
     def handle_ping(self) -> None:
-        """Answer; while the peer reads nothing only the last ping counts (RFC 6455, 5.5.3)."""
+        """Answer a ping; a peer that reads nothing gets only the last pong (RFC 6455, 5.5.3)."""
         pongs = self.conn.data_to_send()
         if self.close_sent:
             return
@@ -214,7 +222,7 @@ class ClientSocket(WebSocketsSansIOProtocol):
             self._owed_pong = pongs[-1]
 
     def handle_cont(self, event: Any) -> None:
-        """Collect fragments in one buffer: they may be empty, and without number."""
+        """Collect fragments in one buffer: there may be any number, even of empty ones."""
         self._fragments += event.data
         if event.fin:
             self.frames.append(bytes(self._fragments))
@@ -222,14 +230,14 @@ class ClientSocket(WebSocketsSansIOProtocol):
             self.send_receive_event_to_app()
 
     def send_receive_event_to_app(self) -> None:
-        """Queue a message and read on: whoever receives does nothing but receive."""
+        """Queue a message and go on reading: the receiver does nothing but receive."""
         data = self.frames[0] if len(self.frames) == 1 else b"".join(self.frames)
         self.frames = []
         if not self.close_sent:
             self.queue.put_nowait({"type": "websocket.receive", "bytes": data})
 
     def notify(self, kind: str) -> None:
-        """Queue a message of our own, for whoever receives."""
+        """Queue a message of our own for the receiver."""
         message: Any = {"type": kind}
         self.queue.put_nowait(message)
 
@@ -240,22 +248,22 @@ class ClientSocket(WebSocketsSansIOProtocol):
         await super().run_asgi()
 
     async def send(self, message: Any) -> None:
-        """Take what the application says before there are frames: accept, or refuse over HTTP."""
+        """Accept the upgrade, or refuse it over HTTP."""
         await super().send(message)
-        # A refusal completes the handshake, too; the base would log it as an error.
+        # A refusal completes the handshake, too; the base would log an error.
         self.handshake_complete = self.handshake_complete or self.close_sent
 
     # Keepalive
 
     def send_keepalive_ping(self) -> None:
-        """Ping, and note how much the peer had taken by then."""
+        """Ping, and note how much the peer has acknowledged by then."""
         self._drained_at_ping = self._drained()
         super().send_keepalive_ping()
 
     def keepalive_timeout(self) -> None:
-        """No pong came in time. A peer is alive all the same while bytes flow either way.
+        """Close a peer without a pong, unless bytes flow in either direction.
 
-        One that reads nothing cannot see the ping: `stall_timeout` is what it has.
+        A peer that reads nothing cannot see the ping, so `stall_timeout` decides about it.
         """
         flows = self._received_at > self.ping_sent_at or self._drained() > self._drained_at_ping
         if flows or self._stall is not None:
@@ -266,5 +274,5 @@ class ClientSocket(WebSocketsSansIOProtocol):
         unsent = self.unsent
         super().keepalive_timeout()
         if unsent:
-            # Closing would wait for a peer that takes nothing.
+            # A close would wait for a peer that takes nothing.
             self.transport.abort()

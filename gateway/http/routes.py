@@ -1,4 +1,4 @@
-"""The HTTP face: stored responses, what became of steers, and models (protocol.md 2, 3 and 5)."""
+"""HTTP routes: stored responses, states of steers, and models (protocol.md 2, 3 and 5)."""
 
 from __future__ import annotations
 
@@ -22,15 +22,21 @@ if TYPE_CHECKING:
     from gateway.persistence.stores import Stores
     from steering.stores.base import SteerRecord
 
-    #: What the client of these headers can ask for.
+    #: Lists the models that a client with these headers can ask for.
     Models = Callable[[Headers], Awaitable[list[dict[str, Any]]]]
 
 
 class HttpRoutes:
-    """The reading routes, each for the key that the request shows."""
+    """The routes besides the WebSocket, each limited to what belongs to the request's key.
 
-    def __init__(self, gate: Authenticator, stores: Stores, models: Models) -> None:
-        self._gate = gate
+    Args:
+        authenticator: Checks the key and the origin of each request.
+        stores: Holds the responses and the steers.
+        models: Lists the models.
+    """
+
+    def __init__(self, authenticator: Authenticator, stores: Stores, models: Models) -> None:
+        self._authenticator = authenticator
         self._stores = stores
         self._models = models
         self.routes = [
@@ -47,7 +53,7 @@ class HttpRoutes:
     ) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
             try:
-                admitted = self._gate.admit(request.scope["headers"])
+                admitted = self._authenticator.admit(request.scope["headers"])
                 return await answer(admitted.key_id, request)
             except UpgradeRefused as refused:
                 body = error(refused.code, refused.message, refused.status)
@@ -82,8 +88,8 @@ class HttpRoutes:
         return _missing("steer", steer_id) if record is None else _json(encode(_shown(record)))
 
     async def _list(self, _key_id: str, request: Request) -> Response:
-        found = await self._models(request.scope["headers"])
-        return _json(encode({"object": "list", "data": found}))
+        models = await self._models(request.scope["headers"])
+        return _json(encode({"object": "list", "data": models}))
 
     async def _model(self, _key_id: str, request: Request) -> Response:
         name: str = request.path_params["id"]
@@ -98,7 +104,14 @@ class HttpRoutes:
 def error(
     code: str | None, message: str, status: int, param: str | None = None
 ) -> dict[str, object]:
-    """The JSON body of a refusal over HTTP."""
+    """Return the JSON body of an error over HTTP (protocol.md 6).
+
+    Args:
+        code: Error code, if there is one.
+        message: What went wrong, and what is allowed.
+        status: HTTP status, which decides the error's type.
+        param: The parameter at fault.
+    """
     kind = "server_error" if status >= 500 else "invalid_request_error"
     return {"error": {"type": kind, "code": code, "message": message, "param": param}}
 

