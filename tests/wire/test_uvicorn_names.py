@@ -1,0 +1,140 @@
+"""Every name of uvicorn's classes that the gateway uses without a promise that it stays (D3).
+
+The tables below are complete: a test reads the gateway's source and compares. After an upgrade
+of uvicorn a missing name fails here, with the reason why the gateway needs it.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from typing import Final
+
+import pytest
+import uvicorn
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from gateway.client.socket import ClientSocket
+from gateway.process.listening import OrderlyServer
+from gateway.process.server import GatewayServer
+
+#: Methods of the WebSocket class that `ClientSocket` overrides or calls.
+SOCKET_METHODS: Final = {
+    "connection_lost": "stops the stall timer; the base queues the disconnect",
+    "data_received": "feeds the parser slice by slice",
+    "handle_close": "goes on reading, so that no reset overtakes our close frame",
+    "handle_cont": "collects fragments in one buffer",
+    "handle_parser_exception": "closes with the parser's code and lingers",
+    "handle_ping": "keeps at most one pong for a peer that does not read",
+    "keepalive_timeout": "spares a peer while bytes flow either way",
+    "pause_writing": "pauses the upstreams at the high-water mark",
+    "resume_writing": "resumes the upstreams below the low-water mark",
+    "run_asgi": "puts the socket into the ASGI scope",
+    "schedule_ping": "goes on pinging after a late pong",
+    "send": "completes the handshake of a refusal",
+    "send_keepalive_ping": "notes what the peer had taken by then",
+    "send_receive_event_to_app": "queues bytes and goes on reading",
+    "shutdown": "closes with 1012 and a reason",
+    "stop_keepalive": "sends no ping after our close frame",
+}
+#: Attributes of the WebSocket class that `ClientSocket` reads or sets.
+SOCKET_ATTRIBUTES: Final = {
+    "close_sent": "nothing follows our close frame",
+    "close_timeout": "seconds to wait for the peer's close frame",
+    "close_timer": "the base cancels it when the peer's close frame arrives",
+    "conn": "websockets' sans-IO connection, which makes pongs and close frames",
+    "disconnected": "nothing is written once the transport is lost",
+    "frames": "the parts of the message in progress",
+    "handshake_complete": "the base logs an error for a handshake that is not",
+    "loop": "timers and the clock",
+    "pending_ping_payload": "cleared when a ping is given up",
+    "ping_sent_at": "compared with the time of the last bytes",
+    "pong_timer": "cleared when a ping is given up",
+    "queue": "what the application receives",
+    "scope": "takes the extension that holds the socket",
+    "transport": "where finished frames go",
+    "writable": "cleared while the transport is over the high-water mark",
+}
+#: Methods of the server class that the gateway's servers override or call.
+SERVER_METHODS: Final = {
+    "capture_signals": "forgets the signals instead of raising them again",
+    "handle_exit": "ends at once on any second signal",
+    "shutdown": "drains before uvicorn closes the sockets",
+    "startup": "announces the address once clients are served",
+}
+#: Attributes of the server class that the gateway's servers read or set.
+SERVER_ATTRIBUTES: Final = {
+    "_captured_signals": "cleared, so that the process returns instead of dying of them",
+    "force_exit": "a second signal came",
+    "lifespan": "shut down even after a second signal, which uvicorn leaves out",
+    "should_exit": "a first signal came, or the start failed",
+}
+
+
+def class_of(subject: type) -> ast.ClassDef:
+    [definition] = ast.parse(textwrap.dedent(inspect.getsource(subject))).body
+    assert isinstance(definition, ast.ClassDef)
+    return definition
+
+
+def methods(subject: type) -> set[str]:
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    return {node.name for node in class_of(subject).body if isinstance(node, kinds)}
+
+
+def attributes(subject: type, *, only_set: bool) -> set[str]:
+    """The names after `self.` and `super().` in a class, or only those that it assigns."""
+    names = set()
+    for node in ast.walk(class_of(subject)):
+        if isinstance(node, ast.Attribute) and (not only_set or isinstance(node.ctx, ast.Store)):
+            owner = node.value.func if isinstance(node.value, ast.Call) else node.value
+            if isinstance(owner, ast.Name) and owner.id in ("self", "super"):
+                names.add(node.attr)
+    return names
+
+
+def set_by(subject: type) -> set[str]:
+    return attributes(subject, only_set=True)
+
+
+def used_of_base(base: type, *ours: type) -> tuple[set[str], set[str]]:
+    """The methods and the attributes of `base` that our classes override, call, read or set."""
+    used = set().union(*(methods(one) | attributes(one, only_set=False) for one in ours))
+    return (used & methods(base)) - {"__init__"}, (used & set_by(base)) - methods(base)
+
+
+BASES: Final = pytest.mark.parametrize(
+    ("base", "ours", "called", "read"),
+    [
+        (WebSocketsSansIOProtocol, (ClientSocket,), SOCKET_METHODS, SOCKET_ATTRIBUTES),
+        (uvicorn.Server, (OrderlyServer, GatewayServer), SERVER_METHODS, SERVER_ATTRIBUTES),
+    ],
+    ids=["WebSocketsSansIOProtocol", "Server"],
+)
+
+
+@BASES
+def test_uvicorn_has_every_name(
+    base: type, ours: tuple[type, ...], called: dict[str, str], read: dict[str, str]
+) -> None:
+    lost = {name: why for name, why in called.items() if name not in methods(base)}
+    lost |= {name: why for name, why in read.items() if name not in set_by(base)}
+    assert not lost, f"{base.__name__} of uvicorn {uvicorn.__version__} lacks {lost}"
+
+
+@BASES
+def test_the_tables_name_all_that_is_used(
+    base: type, ours: tuple[type, ...], called: dict[str, str], read: dict[str, str]
+) -> None:
+    assert used_of_base(base, *ours) == (set(called), set(read))
+    own = set().union(*(methods(one) | set_by(one) for one in ours))
+    used = set().union(*(attributes(one, only_set=False) for one in ours))
+    unknown = used - own - set(called) - set(read) - {"__init__"}
+    assert not unknown, f"neither uvicorn nor the gateway defines {unknown}"
+
+
+@pytest.mark.parametrize("name", sorted(methods(ClientSocket) & set(SOCKET_METHODS)))
+def test_overridden_methods_take_the_same_arguments(name: str) -> None:
+    theirs = list(inspect.signature(getattr(WebSocketsSansIOProtocol, name)).parameters)
+    assert list(inspect.signature(getattr(ClientSocket, name)).parameters) == theirs
