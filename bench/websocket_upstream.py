@@ -18,7 +18,7 @@ from websockets.uri import parse_uri
 from bench.measure import Case, main, stepping
 from bench.pipeline import Pipeline, delta, opening, sse
 from gateway.upstream.transport.http.client import HttpClient
-from gateway.upstream.transport.websocket.client import SocketClient
+from gateway.upstream.transport.websocket.client import WebSocketClient
 from lanes.codec import decode, encode
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ async def _websocket(stack: AsyncExitStack) -> tuple[_Captured, Pipeline, str | 
         await connection.wait_closed()
 
     server = await stack.enter_async_context(serve(answer, "127.0.0.1", 0, compression=None))
-    client = SocketClient(f"http://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}")
+    client = WebSocketClient(f"http://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}")
     stack.push_async_callback(client.aclose)
     captured = _Captured()
     stream = await client.post("/", encode({"model": "model-name", "input": "hi"}), {})

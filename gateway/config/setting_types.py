@@ -14,8 +14,8 @@ from annotated_types import Ge, Gt, Le
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationInfo
 
 from gateway.upstream.dialect import AUTO, check_transport, dialect_names
-from gateway.upstream.transport.request_head import SPOKEN_FOR, sendable
-from gateway.upstream.transport.route import resolvable
+from gateway.upstream.transport.request_head import RESERVED_HEADERS, is_sendable
+from gateway.upstream.transport.route import is_resolvable
 
 REDIS_SCHEMES: Final = (
     *("redis", "rediss", "unix"),
@@ -84,7 +84,7 @@ def _base_url(value: str) -> str:
     try:
         parts = urlsplit(value)
         host = parts.hostname if parts.scheme in ("http", "https") else None
-        reachable = host is not None and resolvable(host) and parts.port != 0
+        reachable = host is not None and is_resolvable(host) and parts.port != 0
     except ValueError:
         reachable = False
     if not reachable or not re.fullmatch(r"[!-~]+", value):
@@ -102,11 +102,11 @@ def _base_url(value: str) -> str:
 def _headers(headers: dict[str, str]) -> dict[str, str]:
     """Return the headers with lower-case names; an error never repeats a header's value."""
     for name, value in headers.items():
-        if name.lower() in SPOKEN_FOR:
+        if name.lower() in RESERVED_HEADERS:
             raise ValueError(f"{name!r} is the gateway's own to send")
         if name.lower() in CREDENTIALS:
             raise ValueError(f"{name!r} is a secret and is not read from here; {KEY_PLACES}")
-        if not sendable(name, value):
+        if not is_sendable(name, value):
             raise ValueError(f"{name!r} cannot be sent: it has signs that no header may have")
     return {name.lower(): value for name, value in headers.items()}
 

@@ -1,1 +1,1 @@
-"""One data file for each known backend."""
+"""One data file for each known backend; each defines DIALECT (see `gateway.upstream.dialect`)."""

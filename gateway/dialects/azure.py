@@ -1,4 +1,4 @@
-"""Azure OpenAI: the reference under another key, with keepalive events and content filters."""
+"""Azure OpenAI: the reference with another key header, keepalive events and content filters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any backend of Chat Completions: asked and read in its own terms (D22)."""
+"""Any backend that only has Chat Completions: requests and streams are translated (D22)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Friendli, its containers and its hosted endpoints.
+"""Friendli: its containers and its hosted endpoints.
 
-It ignores every key that its schema does not name, so those are not sent.
+It ignores every key that its schema does not name, so the gateway does not send those.
 """
 
 from __future__ import annotations
@@ -8,13 +8,17 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.upstream.dialect import Dialect
-from gateway.upstream.history.forms import Reasoning
-from gateway.upstream.history.replay import CLOSED_KINDS, CUSTOM_KINDS, Replay
+from gateway.upstream.history.replay_form import (
+    CLOSED_KINDS,
+    CUSTOM_KINDS,
+    ReasoningForm,
+    ReplayForm,
+)
 from lanes.stream.profile import Profile
 
 
 def shape(request: dict[str, Any]) -> dict[str, Any]:
-    """A function without parameters says so: its schema wants the key."""
+    """Add empty `parameters` to a function that has none: the backend's schema requires the key."""
     tools = request.get("tools")
     if not tools:
         return request
@@ -36,8 +40,10 @@ DIALECT = Dialect(
     ),
     keeps_nulls=False,
     tools=frozenset({"function", "custom"}),
-    replay=Replay({**CLOSED_KINDS, **CUSTOM_KINDS}, Reasoning.TEXT, names=frozenset({"reasoning"})),
+    replay=ReplayForm(
+        {**CLOSED_KINDS, **CUSTOM_KINDS}, ReasoningForm.TEXT, needs_id=frozenset({"reasoning"})
+    ),
     shape=shape,
     hosts=(".friendli.ai",),
-    ids=r"resp_([0-9a-f]{32})( (msg|rs)_\1)+",  # a container has no name, but one number for all
+    ids=r"resp_([0-9a-f]{32})( (msg|rs)_\1)+",  # a container makes all its ids of one number
 )

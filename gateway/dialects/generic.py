@@ -1,23 +1,23 @@
-"""A backend that nobody knows but that has `/responses`: the reference's plainest form.
+"""An unknown backend that has `/responses`: the plainest form of the reference.
 
-It is what SDKs send, so it is what every look-alike was tried with: typed items, the assistant's
-messages with id, status and annotations, and nothing that only the reference itself could know.
+SDKs send this form, so every look-alike was tried with it: typed items, the assistant's messages
+with id, status and annotations, and nothing that only the reference itself understands.
 """
 
 from __future__ import annotations
 
 from gateway.upstream.dialect import Dialect
-from gateway.upstream.history.replay import CLOSED_KINDS, CUSTOM_KINDS, OPEN_KINDS, Replay
+from gateway.upstream.history.replay_form import CLOSED_KINDS, CUSTOM_KINDS, OPEN_KINDS, ReplayForm
 from lanes.stream.profile import Profile
 
-# Reasoning in the clear goes back to those only that are known to take it, and whether a place in
-# the output can be trusted is not known either. `completed`, though it was cut: some would go on
-# within a message that calls itself incomplete.
+# Unencrypted reasoning goes back only to backends that are known to accept it. Whether
+# `output_index` can be trusted is unknown. A cut message is `completed`, too: some backends would
+# continue a message that calls itself incomplete.
 DIALECT = Dialect(
     "generic",
     Profile(replays_reasoning=False),
     keeps_nulls=False,
-    replay=Replay(
+    replay=ReplayForm(
         {
             **OPEN_KINDS,
             **CLOSED_KINDS,
@@ -25,7 +25,7 @@ DIALECT = Dialect(
             "message": frozenset({"type", "id", "role", "status", "content"}),
         },
         parts=frozenset({"annotations"}),
-        names=frozenset({"message"}),
+        needs_id=frozenset({"message"}),
         status="completed",
     ),
 )

@@ -1,16 +1,15 @@
-"""Groq: no state, so the whole history every time."""
+"""Groq: it keeps no state, so each request carries the whole history."""
 
 from __future__ import annotations
 
 from gateway.upstream.dialect import Dialect
-from gateway.upstream.history.forms import Reasoning
-from gateway.upstream.history.replay import OPEN_KINDS, Replay
+from gateway.upstream.history.replay_form import OPEN_KINDS, ReasoningForm, ReplayForm
 from lanes.stream.profile import Profile
 
 DIALECT = Dialect(
     "groq",
     Profile(),
     keeps_nulls=False,
-    replay=Replay(OPEN_KINDS, Reasoning.OPEN, parts=None),
+    replay=ReplayForm(OPEN_KINDS, ReasoningForm.OPEN, parts=None),
     hosts=("api.groq.com",),
 )

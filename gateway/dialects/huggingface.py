@@ -1,7 +1,7 @@
-"""Hugging Face's responses.js and the router that runs it.
+"""Hugging Face's responses.js, and the router that runs it.
 
-It sends a call of the history on as the output of a tool, so calls are told in words; its reasoning
-it takes not at all.
+It passes a call in the history to the model as a tool's output, so the gateway describes calls in
+messages. It accepts no reasoning.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.upstream.dialect import Dialect
-from gateway.upstream.history.forms import Reasoning
-from gateway.upstream.history.replay import CLOSED_KINDS, Replay
+from gateway.upstream.history.replay_form import CLOSED_KINDS, ReasoningForm, ReplayForm
 from lanes.stream.profile import Profile
 
 
 def shape(request: dict[str, Any]) -> dict[str, Any]:
-    """With the one summary of reasoning that it does not fail on."""
+    """Ask for the one kind of reasoning summary that it does not fail on."""
     reasoning = request.get("reasoning")
     if not isinstance(reasoning, dict) or reasoning.get("summary") in ("auto", None):
         return request
@@ -26,11 +25,11 @@ DIALECT = Dialect(
     "huggingface",
     Profile(),
     keeps_nulls=False,
-    replay=Replay(
+    replay=ReplayForm(
         {kind: CLOSED_KINDS[kind] for kind in ("message", "reasoning")},
-        Reasoning.NONE,
+        ReasoningForm.NONE,
         text_outputs=True,
-        tells_calls=True,
+        calls_as_text=True,
     ),
     shape=shape,
     hosts=("router.huggingface.co",),  # its endpoints run vLLM, llama.cpp and others

@@ -1,15 +1,14 @@
 """llama.cpp's own server (`llama-server`, or its Python wheel).
 
-It wants every item typed, reads `output_text` alone of the assistant's parts, the first text of a
-reasoning item, and fails in its chat template on arguments that are no object. A last message of
-the assistant's is a prefill to it, which models that think refuse.
+It requires a type on every item, reads only `output_text` of the assistant's parts and the first
+text of a reasoning item, and its chat template fails on arguments that are not an object. It takes
+an assistant message at the end as a prefill, which reasoning models refuse.
 """
 
 from __future__ import annotations
 
 from gateway.upstream.dialect import Dialect
-from gateway.upstream.history.forms import Reasoning
-from gateway.upstream.history.replay import CLOSED_KINDS, Replay
+from gateway.upstream.history.replay_form import CLOSED_KINDS, ReasoningForm, ReplayForm
 from lanes.stream.profile import Profile
 
 DIALECT = Dialect(
@@ -17,12 +16,12 @@ DIALECT = Dialect(
     Profile(counts_limit=True),
     keeps_nulls=False,
     tools=frozenset({"function"}),
-    replay=Replay(
+    replay=ReplayForm(
         {**CLOSED_KINDS, "reasoning": frozenset({"type", "summary", "content"})},
-        Reasoning.TEXT,
-        objects=True,
+        ReasoningForm.TEXT,
+        object_arguments=True,
         text_outputs=True,
-        closes=True,
+        closes_input=True,
     ),
     marks=("llamacpp", "llama.cpp"),
 )

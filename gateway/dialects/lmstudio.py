@@ -1,17 +1,16 @@
-"""LM Studio."""
+"""LM Studio: it requires a `format` in every `text`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from gateway.upstream.dialect import Dialect
-from gateway.upstream.history.forms import Reasoning
-from gateway.upstream.history.replay import OPEN_KINDS, Replay
+from gateway.upstream.history.replay_form import OPEN_KINDS, ReasoningForm, ReplayForm
 from lanes.stream.profile import Profile
 
 
 def shape(request: dict[str, Any]) -> dict[str, Any]:
-    """It misses the `format` of a `text` that has none."""
+    """Add the default `format` to a `text` that has none, and drop an empty `text`."""
     text = request.get("text")
     if not isinstance(text, dict) or text.get("format") is not None:
         return request
@@ -23,7 +22,7 @@ DIALECT = Dialect(
     "lmstudio",
     Profile(),
     keeps_nulls=False,
-    replay=Replay(OPEN_KINDS, Reasoning.OPEN, parts=None),
+    replay=ReplayForm(OPEN_KINDS, ReasoningForm.OPEN, parts=None),
     shape=shape,
     marks=("organization_owner", "organization-owner"),
 )

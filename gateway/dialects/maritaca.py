@@ -1,14 +1,13 @@
 """Maritaca AI's Sabiá models.
 
-What its page does not name it refuses as an unsupported parameter, so that is not sent. Encrypted
-reasoning comes and goes without being asked for; S5-nano has it in the clear and takes it so.
+It refuses every parameter that its documentation does not name, so the gateway does not send those.
+It returns and accepts encrypted reasoning without being asked; S5-nano uses plain reasoning.
 """
 
 from __future__ import annotations
 
 from gateway.upstream.dialect import Dialect
-from gateway.upstream.history.forms import Reasoning
-from gateway.upstream.history.replay import CLOSED_KINDS, Replay
+from gateway.upstream.history.replay_form import CLOSED_KINDS, ReasoningForm, ReplayForm
 from lanes.stream.profile import Profile
 
 DIALECT = Dialect(
@@ -19,6 +18,6 @@ DIALECT = Dialect(
         | {"reasoning", "store", "stream", "temperature", "text", "tool_choice", "tools", "top_p"}
     ),
     keeps_nulls=False,
-    replay=Replay({**CLOSED_KINDS, "reasoning": None}, Reasoning.WHOLE),
+    replay=ReplayForm({**CLOSED_KINDS, "reasoning": None}, ReasoningForm.WHOLE),
     hosts=("chat.maritaca.ai",),
 )

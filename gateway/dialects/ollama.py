@@ -1,14 +1,13 @@
 """Ollama.
 
-It refuses input items of other types than these, and has its reasoning in the clear in
-`encrypted_content`: that is no business of a client's, but it reads nothing else of it.
+It refuses input items of any other type. Its `encrypted_content` is plain text: clients never see
+it, but it is the only part of reasoning that Ollama reads back.
 """
 
 from __future__ import annotations
 
 from gateway.upstream.dialect import Dialect
-from gateway.upstream.history.forms import Reasoning
-from gateway.upstream.history.replay import CLOSED_KINDS, Replay
+from gateway.upstream.history.replay_form import CLOSED_KINDS, ReasoningForm, ReplayForm
 from lanes.stream.profile import Profile
 
 DIALECT = Dialect(
@@ -17,15 +16,15 @@ DIALECT = Dialect(
     drops=frozenset({"background", "include", "metadata", "tool_choice", "truncation"}),
     keeps_nulls=False,
     tools=frozenset({"function"}),
-    replay=Replay(
+    replay=ReplayForm(
         {**CLOSED_KINDS, "reasoning": frozenset({"type", "id", "summary", "encrypted_content"})},
-        Reasoning.PLAIN,
-        joins=True,
-        objects=True,
+        ReasoningForm.PLAIN,
+        joins_text=True,
+        object_arguments=True,
         text_outputs=True,
-        closes=True,
+        closes_input=True,
     ),
-    # Models that came from elsewhere are owned by others; its ids are numbers below a million.
+    # Imported models have other owners than `library`; ids are numbers below a million.
     hosts=("ollama.com",),
     marks=("library",),
     ids=r"resp_\d{1,6}( (msg|rs)_\d{1,6})*",

@@ -1,24 +1,23 @@
-"""OpenRouter: no state; it refuses `store: true` and any `previous_response_id`.
+"""OpenRouter: it keeps no state, and refuses `store: true` and any `previous_response_id`.
 
-The assistant's messages must have an id and a status there.
+It requires an id and a status on the assistant's messages.
 """
 
 from __future__ import annotations
 
 from gateway.upstream.dialect import Dialect
-from gateway.upstream.history.forms import Reasoning
-from gateway.upstream.history.replay import OPEN_KINDS, Replay
+from gateway.upstream.history.replay_form import OPEN_KINDS, ReasoningForm, ReplayForm
 from lanes.stream.profile import Profile
 
 DIALECT = Dialect(
     "openrouter",
     Profile(),
     keeps_nulls=False,
-    replay=Replay(
+    replay=ReplayForm(
         OPEN_KINDS,
-        Reasoning.OPEN,
+        ReasoningForm.OPEN,
         parts=None,
-        names=frozenset({"message", "reasoning"}),
+        needs_id=frozenset({"message", "reasoning"}),
         status="completed",
     ),
     hosts=("openrouter.ai",),

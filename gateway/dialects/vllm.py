@@ -1,27 +1,31 @@
 """vLLM (`vllm serve`).
 
-It reads the first text of a message only, refuses `encrypted_content`, and goes on within the last
-message where that is called anything but completed.
+It reads only the first text of a message, refuses `encrypted_content`, and continues the last
+message unless its status is `completed`.
 """
 
 from __future__ import annotations
 
 from gateway.upstream.dialect import Dialect
-from gateway.upstream.history.forms import Reasoning
-from gateway.upstream.history.replay import CLOSED_KINDS, CUSTOM_KINDS, Replay
+from gateway.upstream.history.replay_form import (
+    CLOSED_KINDS,
+    CUSTOM_KINDS,
+    ReasoningForm,
+    ReplayForm,
+)
 from lanes.stream.profile import Profile
 
 DIALECT = Dialect(
     "vllm",
     Profile(ordered_indices=True),
     keeps_nulls=False,
-    replay=Replay(
+    replay=ReplayForm(
         {**CLOSED_KINDS, **CUSTOM_KINDS},
-        Reasoning.TEXT,
-        names=frozenset({"reasoning"}),
+        ReasoningForm.TEXT,
+        needs_id=frozenset({"reasoning"}),
         status="completed",
-        joins=True,
-        closes=True,
+        joins_text=True,
+        closes_input=True,
     ),
     marks=("vllm",),
 )

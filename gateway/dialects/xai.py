@@ -1,19 +1,18 @@
-"""xAI's Grok models: reasoning is theirs alone, encrypted, and asked for by `include`."""
+"""xAI's Grok models: reasoning is encrypted, and `include` asks for it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from gateway.upstream.dialect import Dialect
-from gateway.upstream.history.forms import Reasoning
-from gateway.upstream.history.replay import OPEN_KINDS, Replay
+from gateway.upstream.history.replay_form import OPEN_KINDS, ReasoningForm, ReplayForm
 from lanes.stream.profile import Profile
 
 _SEALED = "reasoning.encrypted_content"
 
 
 def shape(request: dict[str, Any]) -> dict[str, Any]:
-    """The only thing it includes."""
+    """Keep the only `include` value that it supports."""
     include = request.get("include")
     if not isinstance(include, list):
         return request
@@ -25,7 +24,7 @@ DIALECT = Dialect(
     Profile(replays_reasoning=False),
     drops=frozenset({"background"}),
     keeps_nulls=False,
-    replay=Replay(OPEN_KINDS, Reasoning.SEALED, parts=None),
+    replay=ReplayForm(OPEN_KINDS, ReasoningForm.SEALED, parts=None),
     shape=shape,
     websocket_lanes=1,
     hosts=("api.x.ai", ".api.x.ai"),

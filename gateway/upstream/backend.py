@@ -11,10 +11,10 @@ from gateway.logs import ThrottledWarnings
 from gateway.upstream import model_list
 from gateway.upstream.detection.detector import DialectDetector
 from gateway.upstream.dialect import AUTO, Dialect, check_transport
-from gateway.upstream.transport.faults import BackendAnswered, unreachable
+from gateway.upstream.transport.faults import BackendAnswered, backend_fault
 from gateway.upstream.transport.http.client import HttpClient
-from gateway.upstream.transport.websocket.client import SocketClient
-from gateway.upstream.transport.websocket.limits import SocketLimits
+from gateway.upstream.transport.websocket.client import WebSocketClient
+from gateway.upstream.transport.websocket.limits import WebSocketLimits
 from gateway.upstream.wrapped_steering import WrappedSteering
 from lanes.errors import UpstreamFault
 from lanes.ports import Stream
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from gateway.upstream.dialect import Converter
     from gateway.upstream.options import UpstreamOptions
-    from gateway.upstream.transport.http.stream import EventStream
-    from gateway.upstream.transport.websocket.stream import SocketStream
+    from gateway.upstream.transport.http.stream import HttpStream
+    from gateway.upstream.transport.websocket.stream import WebSocketStream
     from lanes.ports import BackendSteering, Event
 
 log = logging.getLogger("multilane.upstream")
@@ -51,15 +51,15 @@ class Backend:
         )
         self._detector = DialectDetector(options, self._client)
         self._ready = False  # its dialect is detected, and speaks over the transport
-        self._socket: SocketClient | None = None
+        self._socket: WebSocketClient | None = None
         self._notices = ThrottledWarnings(log)
 
     @property
     def _dialect(self) -> Dialect:
-        return self._detector.known or _UNDETECTED
+        return self._detector.dialect or _UNDETECTED
 
     @property
-    def _sender(self) -> HttpClient | SocketClient:
+    def _sender(self) -> HttpClient | WebSocketClient:
         """The client that carries requests; to be asked for once the dialect is known."""
         if self._options.transport == "http":
             return self._client
@@ -126,7 +126,7 @@ class Backend:
         return self._wrap(body, stream)
 
     def _wrap(
-        self, body: Mapping[str, Any], stream: EventStream | SocketStream
+        self, body: Mapping[str, Any], stream: HttpStream | WebSocketStream
     ) -> _ResponsesStream:
         make = self._dialect.converter
         converter = None if make is None else make(body)
@@ -136,9 +136,9 @@ class Backend:
         return _ResponsesStream(stream, self._profile, self._log_cut, converter, steering)
 
     async def models(self, headers: Mapping[str, str]) -> dict[str, int]:
-        """Ask which models it has (see `model_list.read`). Raises UpstreamFault."""
+        """Ask which models it has (see `model_list.parse_models`). Raises UpstreamFault."""
         wanted = {**self._headers(headers), "accept": "application/json"}
-        return model_list.read(
+        return model_list.parse_models(
             await self._client.fetch("GET", "/models", wanted, timeout=model_list.TIMEOUT)
         )
 
@@ -151,9 +151,9 @@ class Backend:
     async def _ensure_dialect(self, headers: Mapping[str, str], model: object) -> None:
         """Know the dialect from here on. Raises UpstreamFault."""
         try:
-            if self._detector.known is None:
+            if self._detector.dialect is None:
                 named = model if isinstance(model, str) else None
-                await self._detector.ask(self._headers(headers), named)
+                await self._detector.detect(self._headers(headers), named)
             self._check_transport()
             self._ready = True
         except UpstreamFault as fault:
@@ -165,11 +165,11 @@ class Backend:
         try:
             check_transport(self._options.transport, self._dialect.name)
         except ValueError as wrong:
-            raise unreachable(f"No answer over WebSocket: {wrong}.") from None
+            raise backend_fault(f"No answer over WebSocket: {wrong}.") from None
 
-    def _socket_client(self) -> SocketClient:
+    def _socket_client(self) -> WebSocketClient:
         options = self._options
-        limits = SocketLimits(
+        limits = WebSocketLimits(
             connect=options.connect_timeout,
             first_byte=options.first_byte_timeout,
             idle=options.idle_timeout,
@@ -177,7 +177,7 @@ class Backend:
             lanes=self._dialect.websocket_lanes,
         )
         native = options.steering == "native"
-        return SocketClient(options.url, limits, retries=options.retries, native=native)
+        return WebSocketClient(options.url, limits, retries=options.retries, native=native)
 
     def _log_fault(self, fault: UpstreamFault) -> None:
         """Log what the operator can mend. Never the backend's words: they quote input."""
@@ -199,14 +199,14 @@ class PeekableStream(Stream, Protocol):
     """A stream whose first events can be read before it is relayed."""
 
     async def first(self) -> list[Event]:
-        """Wait for its first events (see `EventStream.first`)."""
+        """Wait for its first events (see `HttpStream.first`)."""
 
 
 class TrackedStream(PeekableStream, Protocol):
     """A stream that says when its request has left the backend."""
 
-    def afterwards(self, then: Callable[[], None]) -> None:
-        """Call `then` once nothing of the request is at the backend, perhaps now."""
+    def afterwards(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once the backend is done with the request, at once if it is."""
 
 
 class _ResponsesStream:
@@ -214,7 +214,7 @@ class _ResponsesStream:
 
     def __init__(
         self,
-        stream: EventStream | SocketStream,
+        stream: HttpStream | WebSocketStream,
         profile: Profile,
         notice: Callable[[UpstreamFault], None],
         converter: Converter | None,
@@ -230,7 +230,7 @@ class _ResponsesStream:
         self.afterwards = stream.afterwards
 
     async def first(self) -> list[Event]:
-        """Wait for the first events (see `EventStream.first`)."""
+        """Wait for the first events (see `HttpStream.first`)."""
         try:
             return await self._stream.first()
         except UpstreamFault as fault:
@@ -238,7 +238,7 @@ class _ResponsesStream:
             raise
 
     async def relay(self, sink: Callable[[list[Event]], None]) -> None:
-        """Relay it (see `EventStream.relay`)."""
+        """Relay it (see `HttpStream.relay`)."""
         try:
             if self._converter is None:
                 await self._stream.relay(sink)

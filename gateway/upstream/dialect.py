@@ -16,14 +16,14 @@ from msgspec import Raw
 
 import gateway.dialects
 from gateway.logs import ThrottledWarnings
-from gateway.upstream.history.replay import replayed
+from gateway.upstream.history.replay import replay_items
 from lanes.codec import encode
 from lanes.errors import ClientFault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gateway.upstream.history.replay import Replay
+    from gateway.upstream.history.replay_form import ReplayForm
     from lanes.ports import Event
     from lanes.stream.profile import Profile
 
@@ -90,7 +90,7 @@ class Dialect:
     keeps_nulls: bool = True
     tools: frozenset[str] | None = None
     conversations: bool = False
-    replay: Replay | None = None
+    replay: ReplayForm | None = None
     shape: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     converter: Callable[[Mapping[str, Any]], Converter] | None = None
     websocket_lanes: int = 0
@@ -122,7 +122,7 @@ class Dialect:
             return {}
         if self.replay is None:
             return {"input": [Raw(item) for item in items]}
-        kept, left_out = replayed(items, self.replay)
+        kept, left_out = replay_items(items, self.replay)
         if left_out:
             line = f"{self.name} takes no input item of type {left_out[0]:.64}; left out"
             NOTICES.warning(f"{self.name} items", line)

@@ -1,4 +1,4 @@
-"""The models that an upstream lists itself, kept for a while and asked for once at a time."""
+"""The models that a backend lists: read from its answer, kept for a while, refreshed on demand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from gateway.upstream.transport.faults import refusal, unreachable
+from gateway.upstream.transport.faults import answer_fault, backend_fault
 from lanes.codec import decode_lenient
 from lanes.errors import UpstreamFault
 
@@ -16,31 +16,34 @@ if TYPE_CHECKING:
 
     from gateway.upstream.transport.http.client import FetchedAnswer
 
-#: Seconds for an upstream to list its models.
+#: Seconds for the answer of `/models`.
 TIMEOUT: Final = 3.0
-#: Seconds for which a list is good, and after which one that was not to be had is asked for again.
-FRESH: Final = 60.0
-AGAIN: Final = 5.0
+#: Seconds for which a list is fresh, and after which a failed request is repeated.
+FRESH_SECONDS: Final = 60.0
+RETRY_SECONDS: Final = 5.0
 _MAX_MODELS: Final = 10_000
 
 
-def read(answer: FetchedAnswer) -> dict[str, int]:
-    """Ids, in order, and when each was made (0 where that is not said). Raises UpstreamFault."""
+def parse_models(answer: FetchedAnswer) -> dict[str, int]:
+    """Return id -> time of creation (0 if it is not given), in order.
+
+    Raises UpstreamFault if the answer is not a list of models.
+    """
     if not 200 <= answer.status < 300:
-        raise refusal(answer.status, answer.headers, answer.body)
-    listed = entries(answer.body)
-    if listed is None:
-        raise unreachable("The backend's list of models is none.")
-    found: dict[str, int] = {}
-    for entry in listed:
+        raise answer_fault(answer.status, answer.headers, answer.body)
+    entries = model_entries(answer.body)
+    if entries is None:
+        raise backend_fault("The backend's list of models is none.")
+    models: dict[str, int] = {}
+    for entry in entries:
         name = entry.get("id")
         if isinstance(name, str) and name:
-            found.setdefault(name, _created(entry))
-    return found
+            models.setdefault(name, _created(entry))
+    return models
 
 
-def entries(body: bytes) -> list[dict[str, Any]] | None:
-    """What a list of models tells of each; None for a body that is no list."""
+def model_entries(body: bytes) -> list[dict[str, Any]] | None:
+    """Return the objects of a list of models; None if the body is not a list."""
     try:
         value = decode_lenient(body)
     except ValueError:
@@ -59,56 +62,59 @@ def _created(entry: dict[str, Any]) -> int:
 
 
 class ModelList:
-    """One list; `found` is None as long as it was never had.
+    """The list of one backend; `models` is None until the first list has arrived.
 
-    `fetch` asks for it, `spawn` starts a coroutine function that nobody waits for, `clock` counts
-    seconds. `trouble` hears why it was not to be had.
+    Args:
+        fetch: Asks the backend for the list.
+        spawn: Starts a coroutine function that nobody waits for.
+        on_failure: Takes the fault of a failed request.
+        clock: The time in seconds.
     """
 
     def __init__(
         self,
         fetch: Callable[[], Coroutine[Any, Any, dict[str, int]]],
         spawn: Callable[[Callable[[], Coroutine[Any, Any, None]]], None],
-        trouble: Callable[[UpstreamFault], None],
+        on_failure: Callable[[UpstreamFault], None],
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.found: dict[str, int] | None = None
+        self.models: dict[str, int] | None = None
         self._fetch = fetch
         self._spawn = spawn
-        self._trouble = trouble
+        self._on_failure = on_failure
         self._clock = clock
-        self._due = -1.0
+        self._due_at = -1.0
         self._tried = False
         self._failed = False
-        self._asking: anyio.Event | None = None
+        self._request: anyio.Event | None = None
 
-    def ask(self) -> None:
-        """Ask for it in passing if that is due."""
-        if self._asking is None and self._clock() >= self._due:
+    def refresh_if_due(self) -> None:
+        """Start a request for the list if it is no longer fresh; do not wait for it."""
+        if self._request is None and self._clock() >= self._due_at:
             self._spawn(self._refresh)
-            self._asking = anyio.Event()
+            self._request = anyio.Event()
 
-    async def look(self, *, wait: bool = False) -> dict[str, int] | None:
-        """What is known, at once; only the very first answer is waited for.
+    async def get(self, *, wait: bool = False) -> dict[str, int] | None:
+        """Return the latest list at once; wait only for the very first answer.
 
-        With `wait` any answer is, unless the upstream failed to give one the last time.
+        With `wait` it waits for any answer under way, unless the last request failed.
         """
-        self.ask()
-        if self._asking is not None and (not self._tried or (wait and not self._failed)):
-            await self._asking.wait()
-        return self.found
+        self.refresh_if_due()
+        if self._request is not None and (not self._tried or (wait and not self._failed)):
+            await self._request.wait()
+        return self.models
 
     async def _refresh(self) -> None:
-        failed = True  # also when we are cancelled
+        failed = True  # also when this task is cancelled
         try:
-            self.found = await self._fetch()
+            self.models = await self._fetch()
             failed = False
         except UpstreamFault as fault:
-            self._trouble(fault)
+            self._on_failure(fault)
         finally:
             self._tried, self._failed = True, failed
-            self._due = self._clock() + (AGAIN if failed else FRESH)
-            asking, self._asking = self._asking, None
-            if asking is not None:
-                asking.set()
+            self._due_at = self._clock() + (RETRY_SECONDS if failed else FRESH_SECONDS)
+            request, self._request = self._request, None
+            if request is not None:
+                request.set()

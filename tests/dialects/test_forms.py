@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gateway.upstream.dialect import find
-from gateway.upstream.history.forms import Reasoning
-from gateway.upstream.history.replay import GO_ON, OPEN_KINDS, replayed
+from gateway.upstream.history.continuation import CONTINUE_MESSAGE
+from gateway.upstream.history.replay import replay_items
+from gateway.upstream.history.replay_form import OPEN_KINDS, ReasoningForm
 from lanes.codec import encode
 from tests.dialects.strict import JUDGES, refuses
 from tests.dialects.test_strict import IMAGE, OPEN, SEAL, USER, call, output, said, thought
@@ -160,7 +161,7 @@ def test_the_assistants_words_at_the_end(dialect: str) -> None:
     """Who would go on within them gets a user's word to answer; no others."""
     for last in (said(id="m", status="completed"), call()):
         request = json.loads(find(dialect).request({"model": "m"}, [encode(USER), encode(last)]))
-        closed = request["input"][-1] == GO_ON
+        closed = request["input"][-1] == CONTINUE_MESSAGE
         assert closed == (dialect in ("vllm", "llamacpp", "ollama"))
         assert refuses(dialect, request) is None
     assert "Continue." not in str(given(dialect, WHOLE))
@@ -174,28 +175,28 @@ def test_a_message_that_says_nothing_is_left_out(item: Item) -> None:
 
 #: Take one datum away from a dialect, and a history like this is refused.
 NEEDED: list[tuple[str, dict[str, Any], list[Item]]] = [
-    ("openai", {"reasoning": Reasoning.OPEN, "kinds": OPEN_KINDS}, [PLAIN, said()]),
-    ("friendli", {"names": frozenset()}, [thought(id=...), said()]),
-    ("friendli", {"reasoning": Reasoning.OPEN}, [OPEN | {"content": None}, said()]),
-    ("maritaca", {"reasoning": Reasoning.OPEN}, [OPEN | {"content": None}, said()]),
-    ("vllm", {"names": frozenset()}, [thought(id=...), said()]),
-    ("vllm", {"joins": False}, [WHOLE]),
-    ("vllm", {"reasoning": Reasoning.WHOLE}, [SEAL, said()]),
-    ("vllm", {"status": "incomplete", "closes": False}, [said()]),
-    ("sglang", {"reasoning": Reasoning.WHOLE}, [SEAL, said()]),
+    ("openai", {"reasoning": ReasoningForm.OPEN, "kinds": OPEN_KINDS}, [PLAIN, said()]),
+    ("friendli", {"needs_id": frozenset()}, [thought(id=...), said()]),
+    ("friendli", {"reasoning": ReasoningForm.OPEN}, [OPEN | {"content": None}, said()]),
+    ("maritaca", {"reasoning": ReasoningForm.OPEN}, [OPEN | {"content": None}, said()]),
+    ("vllm", {"needs_id": frozenset()}, [thought(id=...), said()]),
+    ("vllm", {"joins_text": False}, [WHOLE]),
+    ("vllm", {"reasoning": ReasoningForm.WHOLE}, [SEAL, said()]),
+    ("vllm", {"status": "incomplete", "closes_input": False}, [said()]),
+    ("sglang", {"reasoning": ReasoningForm.WHOLE}, [SEAL, said()]),
     ("llamacpp", {"parts": None, "kinds": None}, [said(content="a")]),
-    ("llamacpp", {"objects": False}, [call(arguments="[1]"), output()]),
+    ("llamacpp", {"object_arguments": False}, [call(arguments="[1]"), output()]),
     ("llamacpp", {"text_outputs": False}, [call(), output([IMAGE])]),
-    ("llamacpp", {"closes": False}, [said()]),
-    ("llamacpp", {"reasoning": Reasoning.OPEN}, [OPEN | {"content": None}, said()]),
-    ("ollama", {"objects": False}, [call(arguments="{"), output()]),
+    ("llamacpp", {"closes_input": False}, [said()]),
+    ("llamacpp", {"reasoning": ReasoningForm.OPEN}, [OPEN | {"content": None}, said()]),
+    ("ollama", {"object_arguments": False}, [call(arguments="{"), output()]),
     ("ollama", {"text_outputs": False}, [call(), output(TEXTS)]),
-    ("ollama", {"joins": False, "closes": False}, [said(), said()]),
-    ("ollama", {"reasoning": Reasoning.TEXT}, [PLAIN, said()]),
-    ("xai", {"reasoning": Reasoning.OPEN}, [PLAIN, said()]),
-    ("openrouter", {"names": frozenset()}, [said()]),
+    ("ollama", {"joins_text": False, "closes_input": False}, [said(), said()]),
+    ("ollama", {"reasoning": ReasoningForm.TEXT}, [PLAIN, said()]),
+    ("xai", {"reasoning": ReasoningForm.OPEN}, [PLAIN, said()]),
+    ("openrouter", {"needs_id": frozenset()}, [said()]),
     ("openrouter", {"status": None}, [WHOLE]),
-    ("huggingface", {"reasoning": Reasoning.TEXT}, [PLAIN, said()]),
+    ("huggingface", {"reasoning": ReasoningForm.TEXT}, [PLAIN, said()]),
 ]
 
 
@@ -205,7 +206,7 @@ def test_each_datum_is_needed(dialect: str, without: dict[str, Any], items: list
     assert form is not None
     data = [encode(item) for item in items]
     for tried, refused in ((form, False), (replace(form, **without), True)):
-        request = {"model": "m", "input": json.loads(encode(replayed(data, tried)[0]))}
+        request = {"model": "m", "input": json.loads(encode(replay_items(data, tried)[0]))}
         assert (refuses(dialect, request) is not None) == refused
 
 

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 from openai.types.responses import ResponseError
 
-from gateway.upstream.transport.faults import refusal
+from gateway.upstream.transport.faults import answer_fault
 from lanes.codec import encode
 from lanes.errors import UpstreamFault
 from lanes.stream.backend_errors import ERROR_CODES, reported, response_error
@@ -128,7 +128,7 @@ def test_a_code_in_digits_is_a_status() -> None:
         "rate_limit_exceeded",
         "rate_limit_error",
     )
-    assert refusal(429, {}, b'{"error":{"code":"429"}}').code == "rate_limit_exceeded"
+    assert answer_fault(429, {}, b'{"error":{"code":"429"}}').code == "rate_limit_exceeded"
     assert reported({"error": {"code": "7"}}).code == "server_error"
 
 
@@ -165,7 +165,7 @@ def test_an_error_is_told_as_if_it_came_by_http(
     for event in (told, {"type": "error", "error": told}):
         fault = reported(event)
         assert (fault.status, fault.code, fault.type) == (status, code, kind)
-    answer = refusal(status, {}, encode({"error": told}))
+    answer = answer_fault(status, {}, encode({"error": told}))
     if "error_type" not in error and error.get("type") != "response.zebra":
         assert (answer.code, answer.type) == (code, kind)
     assert (response_error(fault)["code"] == "rate_limit_exceeded") is (status == 429)

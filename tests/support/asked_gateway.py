@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from gateway.config.settings import Settings
-from gateway.upstream.detection.rules import MADE_UP
+from gateway.upstream.detection.rules import UNKNOWN_RESPONSE_ID
 from tests.support.client import Client, connect
 from tests.support.events import data, reply
 from tests.support.gateway import running
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NOT_FOUND = (404, {"detail": "Not Found"})
 LOADING = (503, {"error": {"message": "Loading model", "code": 503}})
 RESPONSE = (200, {"id": "resp_a1", "object": "response", "status": "completed", "output": []})
-UNKNOWN_ID = (404, {"error": {"message": f"Response with id '{MADE_UP}' not found."}})
+UNKNOWN_ID = (404, {"error": {"message": f"Response with id '{UNKNOWN_RESPONSE_ID}' not found."}})
 
 CHAT = [
     data({"choices": [{"index": 0, "delta": {"content": "ok"}}]}),

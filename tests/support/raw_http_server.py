@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from gateway.upstream.transport.http.client import HttpClient
-    from gateway.upstream.transport.http.stream import EventStream
+    from gateway.upstream.transport.http.stream import HttpStream
     from lanes.ports import Event
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -131,7 +131,7 @@ async def running(tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
         await asyncio.sleep(0)  # the transports close in the next turn of the loop
 
 
-async def asked(server: Server, client: HttpClient) -> tuple[asyncio.Task[EventStream], Peer]:
+async def asked(server: Server, client: HttpClient) -> tuple[asyncio.Task[HttpStream], Peer]:
     """A request that has come, and where to answer it."""
     posting = asyncio.create_task(post(client))
     peer = await server.accept()
@@ -139,14 +139,14 @@ async def asked(server: Server, client: HttpClient) -> tuple[asyncio.Task[EventS
     return posting, peer
 
 
-async def opened(server: Server, client: HttpClient) -> tuple[EventStream, Peer]:
+async def opened(server: Server, client: HttpClient) -> tuple[HttpStream, Peer]:
     """A stream whose head has come, and its other end."""
     posting, peer = await asked(server, client)
     peer.send(HEAD)
     return await posting, peer
 
 
-async def post(client: HttpClient) -> EventStream:
+async def post(client: HttpClient) -> HttpStream:
     with anyio.fail_after(5):
         return await client.post("/responses", b"{}", {})
 

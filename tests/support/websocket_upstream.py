@@ -11,15 +11,15 @@ import anyio
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-from gateway.upstream.transport.websocket.client import SocketClient
-from gateway.upstream.transport.websocket.limits import SocketLimits
+from gateway.upstream.transport.websocket.client import WebSocketClient
+from gateway.upstream.transport.websocket.limits import WebSocketLimits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
 
     from websockets.http11 import Request, Response
 
-    from gateway.upstream.transport.websocket.stream import SocketStream
+    from gateway.upstream.transport.websocket.stream import WebSocketStream
 
 Frame = dict[str, Any]
 
@@ -137,17 +137,17 @@ async def running(**options: Any) -> AsyncIterator[Server]:
 
 
 @asynccontextmanager
-async def client(server: Server, **options: Any) -> AsyncIterator[SocketClient]:
+async def client(server: Server, **options: Any) -> AsyncIterator[WebSocketClient]:
     """`native`, `retries` and what Terms has."""
     own = {name: options.pop(name) for name in ("native", "retries") if name in options}
-    one = SocketClient(server.url, SocketLimits(**options), proxies={}, **own)
+    one = WebSocketClient(server.url, WebSocketLimits(**options), proxies={}, **own)
     try:
         yield one
     finally:
         await one.aclose()
 
 
-async def post(one: SocketClient, text: str = "hi", **headers: str) -> SocketStream:
+async def post(one: WebSocketClient, text: str = "hi", **headers: str) -> WebSocketStream:
     with anyio.fail_after(5):
         body = json.dumps({"model": "m", "input": text, "stream": True, "store": False})
         shown = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -157,7 +157,7 @@ async def post(one: SocketClient, text: str = "hi", **headers: str) -> SocketStr
 class Opened:
     """A response under way: its stream, where it is relayed to, and its other end."""
 
-    def __init__(self, peer: Peer, lane: str | None, stream: SocketStream) -> None:
+    def __init__(self, peer: Peer, lane: str | None, stream: WebSocketStream) -> None:
         self.peer, self.lane, self.stream = peer, lane, stream
         self.events: list[Frame] = []
         self.reads: list[int] = []
@@ -197,8 +197,8 @@ class Opened:
 
 
 async def asked(
-    server: Server, one: SocketClient, peer: Peer | None = None, **headers: str
-) -> tuple[asyncio.Task[SocketStream], Peer, str | None]:
+    server: Server, one: WebSocketClient, peer: Peer | None = None, **headers: str
+) -> tuple[asyncio.Task[WebSocketStream], Peer, str | None]:
     """A create that has arrived: on this socket, or on a new one."""
     posting = asyncio.create_task(post(one, **headers))
     peer = peer or await server.accept()
@@ -206,7 +206,7 @@ async def asked(
 
 
 async def opened(
-    server: Server, one: SocketClient, peer: Peer | None = None, **headers: str
+    server: Server, one: WebSocketClient, peer: Peer | None = None, **headers: str
 ) -> Opened:
     """A response that has begun."""
     posting, peer, lane = await asked(server, one, peer, **headers)

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from gateway.config.settings import Settings
-from gateway.upstream.detection.rules import MADE_UP
+from gateway.upstream.detection.rules import UNKNOWN_RESPONSE_ID
 from tests.support.asked_gateway import LOADING, RESPONSE, UNKNOWN_ID, auto, models
 from tests.support.client import connect
 from tests.support.gateway import running
@@ -53,7 +53,7 @@ async def test_a_server_that_nobody_knows_gets_a_tiny_request(
             "max_output_tokens": 16,
             "store": False,
             "stream": False,
-            "previous_response_id": MADE_UP,
+            "previous_response_id": UNKNOWN_RESPONSE_ID,
         }
         await on.answered()
 

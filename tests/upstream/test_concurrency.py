@@ -10,7 +10,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from gateway.upstream.routing.concurrency import ConcurrencyLimit
-from gateway.upstream.transport.faults import unreachable
+from gateway.upstream.transport.faults import backend_fault
 from lanes.errors import UpstreamFault
 from lanes.stream.profile import Profile
 
@@ -35,7 +35,7 @@ class Quiet:
 
     async def first(self) -> list[Event]:
         await self.over.wait()
-        raise unreachable("cut")
+        raise backend_fault("cut")
 
     async def relay(self, sink: Callable[[list[Event]], None]) -> None:
         await self.over.wait()
@@ -52,11 +52,11 @@ class Quiet:
     def close(self) -> None:
         self.calls.append("close")
 
-    def afterwards(self, then: Callable[[], None]) -> None:
+    def afterwards(self, callback: Callable[[], None]) -> None:
         if self.draining:
-            self.then = then
+            self.then = callback
         else:
-            then()
+            callback()
 
 
 class Line:

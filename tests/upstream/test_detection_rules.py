@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from gateway.upstream.detection.detector import every
+from gateway.upstream.detection.detector import all_dialects
 from gateway.upstream.detection.rules import (
+    BackendFacts,
     DetectedDialect,
-    DetectionFacts,
     EndpointStatus,
-    host,
-    listed,
-    made,
-    mark,
-    reception,
-    recognise,
+    endpoint_status,
+    host_of,
+    ids_in_answer,
+    listed_models,
+    match_dialect,
+    named_dialect,
 )
 from lanes.errors import UpstreamFault
 
@@ -44,8 +44,8 @@ HERE = EndpointStatus.PRESENT
     ],
 )
 def test_a_vendors_host_is_enough(url: str, dialect: str) -> None:
-    name = host(url)
-    assert recognise(DetectionFacts(name), every()) == DetectedDialect(
+    name = host_of(url)
+    assert match_dialect(BackendFacts(name), all_dialects()) == DetectedDialect(
         dialect, f"its host is {name}"
     )
 
@@ -63,7 +63,7 @@ def test_a_vendors_host_is_enough(url: str, dialect: str) -> None:
     ],
 )
 def test_no_other_host_is_taken_for_a_vendors(url: str) -> None:
-    assert recognise(DetectionFacts(host(url)), every()) is None
+    assert match_dialect(BackendFacts(host_of(url)), all_dialects()) is None
 
 
 #: What each server puts into its list of models, and into its `server` header.
@@ -85,11 +85,13 @@ MARKED = [
 def test_a_server_is_known_by_what_it_calls_itself(
     dialect: str, server: str, models: list[dict[str, Any]]
 ) -> None:
-    names, owners = listed(json.dumps({"object": "list", "data": models}).encode())
+    names, owners = listed_models(json.dumps({"object": "list", "data": models}).encode())
     assert names == tuple(model["id"] for model in models)
-    findings = DetectionFacts("127.0.0.1", server, owners, names)
-    assert recognise(findings, every()) is None, "whether it has /responses is still to be asked"
-    found = recognise(_with(findings, responses=HERE), every())
+    findings = BackendFacts("127.0.0.1", server, owners, names)
+    assert match_dialect(findings, all_dialects()) is None, (
+        "whether it has /responses is still to be asked"
+    )
+    found = match_dialect(_with(findings, responses=HERE), all_dialects())
     assert found is not None
     assert found.name == dialect
     by = f"its server header is {server}" if found.reason.startswith("its server") else None
@@ -97,10 +99,10 @@ def test_a_server_is_known_by_what_it_calls_itself(
 
 
 def test_a_known_server_of_an_age_before_responses_is_asked_for_chat() -> None:
-    findings = DetectionFacts("127.0.0.1", owners=("vllm",), responses=EndpointStatus.ABSENT)
-    assert recognise(findings, every()) is None
-    assert recognise(_with(findings, chat=EndpointStatus.ABSENT), every()) is None
-    assert recognise(_with(findings, chat=HERE), every()) == DetectedDialect(
+    findings = BackendFacts("127.0.0.1", owners=("vllm",), responses=EndpointStatus.ABSENT)
+    assert match_dialect(findings, all_dialects()) is None
+    assert match_dialect(_with(findings, chat=EndpointStatus.ABSENT), all_dialects()) is None
+    assert match_dialect(_with(findings, chat=HERE), all_dialects()) == DetectedDialect(
         "chat",
         "its models are owned by vllm, but it has no /responses, only /chat/completions",
     )
@@ -108,7 +110,7 @@ def test_a_known_server_of_an_age_before_responses_is_asked_for_chat() -> None:
 
 @pytest.mark.parametrize("how", [one for one in EndpointStatus if one is not EndpointStatus.ABSENT])
 def test_an_unknown_server_with_responses(how: EndpointStatus) -> None:
-    found = recognise(DetectionFacts("127.0.0.1", owners=("me",), responses=how), every())
+    found = match_dialect(BackendFacts("127.0.0.1", owners=("me",), responses=how), all_dialects())
     assert found == DetectedDialect("generic", f"it has /responses, which {how.value}")
 
 
@@ -131,36 +133,38 @@ HEX = "7c1e0d5a94b84f0f9a3d6b2e1f408c11"
 def test_a_server_without_a_name_is_known_by_its_ids(ids: tuple[str, ...], dialect: str) -> None:
     first, *items = ids
     body = {"id": first, "output": [{"id": one} for one in items]}
-    findings = DetectionFacts(
-        "h", responses=EndpointStatus.IGNORES, ids=made(json.dumps(body).encode())
+    findings = BackendFacts(
+        "h", responses=EndpointStatus.IGNORES, ids=ids_in_answer(json.dumps(body).encode())
     )
-    found = recognise(findings, every())
+    found = match_dialect(findings, all_dialects())
     assert found is not None
     assert found.name == dialect
     assert (found.reason == f"it makes ids such as {first}") == (dialect != "generic")
 
 
 def test_what_it_calls_itself_counts_before_its_ids() -> None:
-    findings = DetectionFacts("h", owners=("vllm",), responses=HERE, ids="resp_9")
-    assert recognise(findings, every()) == DetectedDialect("vllm", "its models are owned by vllm")
+    findings = BackendFacts("h", owners=("vllm",), responses=HERE, ids="resp_9")
+    assert match_dialect(findings, all_dialects()) == DetectedDialect(
+        "vllm", "its models are owned by vllm"
+    )
 
 
 @pytest.mark.parametrize("body", [b"", b"no", b"[]", b'{"output": 3}', b'{"output": [1]}'])
 def test_an_answer_without_ids(body: bytes) -> None:
-    assert made(body) == ""
+    assert ids_in_answer(body) == ""
 
 
 def test_an_unknown_server_without() -> None:
-    nothing = DetectionFacts("127.0.0.1", responses=EndpointStatus.ABSENT)
-    assert recognise(_with(nothing, chat=HERE), every()) == DetectedDialect(
+    nothing = BackendFacts("127.0.0.1", responses=EndpointStatus.ABSENT)
+    assert match_dialect(_with(nothing, chat=HERE), all_dialects()) == DetectedDialect(
         "chat", "it has no /responses, only /chat/completions"
     )
-    assert recognise(_with(nothing, chat=EndpointStatus.ABSENT), every()) is None
+    assert match_dialect(_with(nothing, chat=EndpointStatus.ABSENT), all_dialects()) is None
 
 
 def test_a_proxy_before_many_is_not_taken_for_one_of_them() -> None:
-    assert mark(DetectionFacts("h", owners=("vllm", "sglang")), every()) is None
-    assert mark(DetectionFacts("h", owners=("openai", "system")), every()) is None
+    assert named_dialect(BackendFacts("h", owners=("vllm", "sglang")), all_dialects()) is None
+    assert named_dialect(BackendFacts("h", owners=("openai", "system")), all_dialects()) is None
 
 
 @pytest.mark.parametrize(
@@ -168,7 +172,7 @@ def test_a_proxy_before_many_is_not_taken_for_one_of_them() -> None:
     [b"", b"no", b"[]", b"\xff", b'{"data": null}', b'{"data": {}}', b'{"data": [1, {"id": 2}]}'],
 )
 def test_a_list_of_models_that_is_none(body: bytes) -> None:
-    assert listed(body) == ((), ())
+    assert listed_models(body) == ((), ())
 
 
 def error(message: str, **fields: Any) -> dict[str, Any]:
@@ -229,7 +233,7 @@ RECEIVED = [
 def test_how_a_place_takes_a_request(
     status: int, body: dict[str, Any], expected: EndpointStatus
 ) -> None:
-    assert reception(status, JSON, json.dumps(body).encode()) is expected
+    assert endpoint_status(status, JSON, json.dumps(body).encode()) is expected
 
 
 @pytest.mark.parametrize(
@@ -245,17 +249,17 @@ def test_how_a_place_takes_a_request(
 def test_answers_that_are_no_json(
     status: int, kind: str, body: bytes, expected: EndpointStatus
 ) -> None:
-    assert reception(status, {"content-type": kind}, body) is expected
+    assert endpoint_status(status, {"content-type": kind}, body) is expected
 
 
 @pytest.mark.parametrize("status", [301, 308, 401, 403, 407, 408, 425, 429, 502, 503, 504])
 def test_some_answers_tell_nothing(status: int) -> None:
     with pytest.raises(UpstreamFault) as raised:
-        reception(status, JSON, json.dumps(error("Loading model", code=status)).encode())
+        endpoint_status(status, JSON, json.dumps(error("Loading model", code=status)).encode())
     assert raised.value.status == (status if status >= 400 else 502)
     assert "Loading model" in raised.value.message
 
 
-def _with(findings: DetectionFacts, **more: Any) -> DetectionFacts:
-    known = {name: getattr(findings, name) for name in DetectionFacts.__slots__}
-    return DetectionFacts(**{**known, **more})
+def _with(findings: BackendFacts, **more: Any) -> BackendFacts:
+    known = {name: getattr(findings, name) for name in BackendFacts.__slots__}
+    return BackendFacts(**{**known, **more})

@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from gateway.upstream.transport.faults import TransientFault, refusal, retry_after, unreachable
+from gateway.upstream.transport.faults import (
+    TransientFault,
+    answer_fault,
+    backend_fault,
+    retry_after,
+)
 
 JSON = {"content-type": "application/json"}
 
@@ -15,7 +20,7 @@ JSON = {"content-type": "application/json"}
 def said(status: int, body: object, **headers: str) -> dict[str, Any]:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    fault = refusal(status, {**JSON, **named}, raw)
+    fault = answer_fault(status, {**JSON, **named}, raw)
     return vars(fault)
 
 
@@ -213,18 +218,18 @@ def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
     ],
 )
 def test_what_may_be_tried_again(status: int, headers: dict[str, str], pause: float | None) -> None:
-    fault = refusal(status, headers, b"")
+    fault = answer_fault(status, headers, b"")
     assert isinstance(fault, TransientFault)
     assert fault.pause == pause
 
 
 @pytest.mark.parametrize("status", [200, 301, 400, 401, 408, 429, 500, 501])
 def test_what_may_not(status: int) -> None:
-    assert not isinstance(refusal(status, {}, b""), TransientFault)
+    assert not isinstance(answer_fault(status, {}, b""), TransientFault)
 
 
 def test_unreachable() -> None:
-    assert vars(unreachable("m")) | {"code": "server_error", "status": 502} == vars(
-        unreachable("m")
+    assert vars(backend_fault("m")) | {"code": "server_error", "status": 502} == vars(
+        backend_fault("m")
     )
-    assert unreachable("m", status=504).code == "timeout"
+    assert backend_fault("m", status=504).code == "timeout"

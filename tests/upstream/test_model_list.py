@@ -9,8 +9,8 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from gateway.upstream.model_list import AGAIN, FRESH, ModelList, read
-from gateway.upstream.transport.faults import unreachable
+from gateway.upstream.model_list import FRESH_SECONDS, RETRY_SECONDS, ModelList, parse_models
+from gateway.upstream.transport.faults import backend_fault
 from gateway.upstream.transport.http.client import FetchedAnswer
 from lanes.errors import UpstreamFault
 
@@ -32,7 +32,7 @@ LISTS: list[tuple[bytes, dict[str, int]]] = [
 
 @pytest.mark.parametrize(("body", "models"), LISTS)
 def test_lists_of_any_shape(body: bytes, models: dict[str, int]) -> None:
-    assert read(FetchedAnswer(200, {}, body)) == models
+    assert parse_models(FetchedAnswer(200, {}, body)) == models
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_lists_of_any_shape(body: bytes, models: dict[str, int]) -> None:
 )
 def test_what_is_no_list(status: int, body: bytes) -> None:
     with pytest.raises(UpstreamFault):
-        read(FetchedAnswer(status, {}, body))
+        parse_models(FetchedAnswer(status, {}, body))
 
 
 class Asked:
@@ -63,7 +63,7 @@ class Asked:
         self.times += 1
         await self.go.wait()
         if self.answer is None:
-            raise unreachable("away")
+            raise backend_fault("away")
         return self.answer
 
     def hear(self, _: UpstreamFault) -> None:
@@ -89,7 +89,7 @@ async def test_only_the_first_list_is_waited_for_and_asked_for_once() -> None:
         got: list[Any] = []
 
         async def look() -> None:
-            got.append(await upstream.listing.look())
+            got.append(await upstream.listing.get())
 
         for _ in range(3):
             tasks.start_soon(look)
@@ -102,27 +102,27 @@ async def test_only_the_first_list_is_waited_for_and_asked_for_once() -> None:
 
 async def test_an_old_list_is_served_while_a_new_one_is_fetched() -> None:
     async with asked() as (upstream, _):
-        upstream.listing.ask()
+        upstream.listing.refresh_if_due()
         await upstream.answers({"a": 1})
-        upstream.now = FRESH - 1
-        assert await upstream.listing.look() == {"a": 1}
+        upstream.now = FRESH_SECONDS - 1
+        assert await upstream.listing.get() == {"a": 1}
         assert upstream.times == 1
-        upstream.now = FRESH
-        assert await upstream.listing.look() == {"a": 1}
+        upstream.now = FRESH_SECONDS
+        assert await upstream.listing.get() == {"a": 1}
         await upstream.answers({"b": 1})
         assert upstream.times == 2
-        assert await upstream.listing.look() == {"b": 1}
+        assert await upstream.listing.get() == {"b": 1}
 
 
 async def test_whoever_must_know_waits_for_the_new_one() -> None:
     async with asked() as (upstream, tasks):
-        upstream.listing.ask()
+        upstream.listing.refresh_if_due()
         await upstream.answers({"a": 1})
-        upstream.now = FRESH
+        upstream.now = FRESH_SECONDS
         got: list[Any] = []
 
         async def look() -> None:
-            got.append(await upstream.listing.look(wait=True))
+            got.append(await upstream.listing.get(wait=True))
 
         tasks.start_soon(look)
         await checkpoint()
@@ -133,27 +133,27 @@ async def test_whoever_must_know_waits_for_the_new_one() -> None:
 
 async def test_one_that_is_away_keeps_its_list_and_is_waited_for_no_more() -> None:
     async with asked() as (upstream, _):
-        upstream.listing.ask()
+        upstream.listing.refresh_if_due()
         await upstream.answers({"a": 1})
-        upstream.now = FRESH
-        upstream.listing.ask()
+        upstream.now = FRESH_SECONDS
+        upstream.listing.refresh_if_due()
         await upstream.answers(None)
         assert upstream.troubles == 1
-        assert await upstream.listing.look(wait=True) == {"a": 1}
+        assert await upstream.listing.get(wait=True) == {"a": 1}
         assert upstream.times == 2
-        upstream.now += AGAIN
-        assert await upstream.listing.look(wait=True) == {"a": 1}
+        upstream.now += RETRY_SECONDS
+        assert await upstream.listing.get(wait=True) == {"a": 1}
         await upstream.answers({"b": 1})
         assert upstream.times == 3
-        assert await upstream.listing.look() == {"b": 1}
+        assert await upstream.listing.get() == {"b": 1}
 
 
 async def test_one_that_was_never_there_has_no_list() -> None:
     async with asked() as (upstream, _):
-        upstream.listing.ask()
+        upstream.listing.refresh_if_due()
         await upstream.answers(None)
-        assert await upstream.listing.look() is None
-        upstream.now = AGAIN
-        assert await upstream.listing.look(wait=True) is None
+        assert await upstream.listing.get() is None
+        upstream.now = RETRY_SECONDS
+        assert await upstream.listing.get(wait=True) is None
         await checkpoint()
         assert upstream.times == 2

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gateway.upstream.transport.http.client import HttpClient
-from gateway.upstream.transport.http.connection import HttpConnection, Stale
+from gateway.upstream.transport.http.connection import HttpConnection, StaleConnection
 from lanes.errors import UpstreamFault
 from tests.support.raw_http_server import END, HEAD, Sink, chunk, opened, post, soon, until
 
 if TYPE_CHECKING:
-    from gateway.upstream.transport.http.stream import EventStream
+    from gateway.upstream.transport.http.stream import HttpStream
     from tests.support.raw_http_server import Peer, Server
 
 
@@ -57,7 +57,7 @@ async def test_a_connection_closed_this_very_moment_is_not_used(
     (connection,) = client.pool._idle
     connection.abort()
     connection.read(on=True)
-    with pytest.raises(Stale):
+    with pytest.raises(StaleConnection):
         connection.send([b""], stream._reply)
     again, _ = await opened(server, client)
     again.close()
@@ -89,7 +89,7 @@ async def test_what_is_over_is_freed_without_the_collector(
         gc.enable()
 
 
-async def _next(client: HttpClient, peer: Peer) -> tuple[EventStream, Peer]:
+async def _next(client: HttpClient, peer: Peer) -> tuple[HttpStream, Peer]:
     posting = asyncio.create_task(post(client))
     await peer.request()
     peer.send(HEAD)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.upstream.transport.route import Address, Proxy, route
+from gateway.upstream.transport.route import Address, Proxy, parse_route
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def _no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_base_urls(url: str, secure: bool, host: str, port: int, header: str, target: str) -> None:
-    found = route(url)
+    found = parse_route(url)
     assert found.address == Address(secure, host, port)
     assert found.host_header == header
     assert found.target("/r") == target
@@ -56,7 +56,7 @@ def test_base_urls(url: str, secure: bool, host: str, port: int, header: str, ta
 )
 def test_what_is_no_base_url(url: str) -> None:
     with pytest.raises(ValueError, match=r".") as caught:
-        route(url)
+        parse_route(url)
     assert "u:p" not in str(caught.value)
 
 
@@ -64,7 +64,7 @@ def test_a_proxy_for_each_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://one:3128")
     monkeypatch.setenv("HTTPS_PROXY", "two:3129")
     monkeypatch.setenv("NO_PROXY", "near,10.0.0.1:81,::1")
-    plain, secure = route("http://a:81/v1"), route("https://a")
+    plain, secure = parse_route("http://a:81/v1"), parse_route("https://a")
     assert plain.proxy == Proxy(Address(False, "one", 3128))
     assert plain.target("/r") == "http://a:81/v1/r"
     assert not plain.tunnelled
@@ -74,16 +74,16 @@ def test_a_proxy_for_each_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
     assert secure.tunnelled
     assert secure.secure
     for url in ("http://near:99", "https://x.near", "http://10.0.0.1:81", "http://[::1]:8000"):
-        assert route(url).proxy is None
-    assert route("http://10.0.0.1:82").proxy is not None
+        assert parse_route(url).proxy is None
+    assert parse_route("http://10.0.0.1:82").proxy is not None
 
 
 def test_what_a_proxys_url_may_hold() -> None:
-    found = route("http://a", {"all": "https://us%40er:p%3Ass@one"}).proxy
+    found = parse_route("http://a", {"all": "https://us%40er:p%3Ass@one"}).proxy
     assert found == Proxy(Address(True, "one", 443), "Basic dXNAZXI6cDpzcw==")
-    assert route("http://a", {"all": "https://one"}).secure
-    assert route("http://a", {}).proxy is None
+    assert parse_route("http://a", {"all": "https://one"}).secure
+    assert parse_route("http://a", {}).proxy is None
     with pytest.raises(ValueError, match="socks5 proxy is not supported"):
-        route("http://a", {"http": "socks5://one:1080"})
+        parse_route("http://a", {"http": "socks5://one:1080"})
     with pytest.raises(ValueError, match="proxy"):
-        route("http://a", {"http": "http://"})
+        parse_route("http://a", {"http": "http://"})

@@ -12,7 +12,7 @@ from gateway.upstream.backend import Backend
 from gateway.upstream.routing.model_names import ModelClaims, ModelTaken, takes
 from gateway.upstream.routing.routed_backend import RoutedBackend
 from gateway.upstream.routing.router import Router
-from gateway.upstream.transport.faults import unreachable
+from gateway.upstream.transport.faults import backend_fault
 from lanes.errors import ClientFault, UpstreamFault
 
 
@@ -103,7 +103,7 @@ async def test_a_fallback_that_cannot_say_it_is_passed_over(
         asked.append(member.name)
         if member.name == first:
             raise ClientFault("no words for it", code="unsupported")
-        raise unreachable(f"{member.name} is away")
+        raise backend_fault(f"{member.name} is away")
 
     monkeypatch.setattr(RoutedBackend, "open", refuse)
     first = "b"

@@ -145,8 +145,8 @@ async def test_who_is_away_delays_nothing_and_is_noted_once(
 async def test_a_list_that_grew_old_is_kept_when_its_upstream_is_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("gateway.upstream.model_list.FRESH", 0.0)
-    monkeypatch.setattr("gateway.upstream.model_list.AGAIN", 0.0)
+    monkeypatch.setattr("gateway.upstream.model_list.FRESH_SECONDS", 0.0)
+    monkeypatch.setattr("gateway.upstream.model_list.RETRY_SECONDS", 0.0)
     async with several({"a": {}}) as of:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(owners, of)

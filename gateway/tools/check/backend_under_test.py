@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.upstream.backend import Backend
 from gateway.upstream.dialect import find
-from gateway.upstream.transport.faults import unreachable
+from gateway.upstream.transport.faults import backend_fault
 from gateway.upstream.transport.http.client import HttpClient
 from lanes.attempt import mint
 from lanes.codec import decode, encode
@@ -154,7 +154,7 @@ class BackendUnderTest:
                 await self._relay(answer, body, watch)
         except TimeoutError:
             message = f"There was no end within {self.timeout:g} seconds."
-            self._fail(answer, unreachable(message, status=504))
+            self._fail(answer, backend_fault(message, status=504))
         except Fault as fault:
             self._fail(answer, fault)
         answer.fault = answer.fault or answer.run.fault

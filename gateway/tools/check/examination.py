@@ -12,8 +12,8 @@ from gateway.tools.check.findings import CheckReport, Finding, Verdict
 from gateway.tools.check.probes import ProbeContext, skipped, timed
 from gateway.tools.check.repairs import repairs
 from gateway.tools.check.timing import at_once, leaving
-from gateway.upstream.detection.detector import find_out, models
-from gateway.upstream.detection.rules import DetectedDialect, DetectionFacts, host
+from gateway.upstream.detection.detector import ask_models, detect_dialect
+from gateway.upstream.detection.rules import BackendFacts, DetectedDialect, host_of
 from gateway.upstream.dialect import AUTO, find
 from gateway.upstream.transport.faults import BackendAnswered
 
@@ -84,11 +84,15 @@ async def _detect(settings: UpstreamSettings, timeout: float, report: CheckRepor
     detected = DetectedDialect(settings.dialect, "as --dialect says")
     try:
         if settings.dialect == AUTO:
-            detected = await find_out(client, settings.url, headers, model=named, timeout=timeout)
+            detected = await detect_dialect(
+                client, settings.url, headers, model=named, timeout=timeout
+            )
         elif key is not None:
             headers = find(settings.dialect).auth(key.get_secret_value())
         started = time.monotonic()
-        listed = await models(client, DetectionFacts(host(settings.url)), headers, timeout=timeout)
+        listed = await ask_models(
+            client, BackendFacts(host_of(settings.url)), headers, timeout=timeout
+        )
         took = time.monotonic() - started
     finally:
         await client.aclose()
@@ -100,7 +104,7 @@ async def _detect(settings: UpstreamSettings, timeout: float, report: CheckRepor
     ]
 
 
-def _models(listed: DetectionFacts, model: str | None, took: float) -> Finding:
+def _models(listed: BackendFacts, model: str | None, took: float) -> Finding:
     count = len(listed.models)
     asked = f"; asked for {model}" if model is not None else "; none is asked for"
     if not count:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.tools.check.error_shapes import shape_of
 from gateway.tools.check.findings import Finding, Verdict
-from gateway.upstream.detection.detector import probe
-from gateway.upstream.detection.rules import EndpointStatus, reception
+from gateway.upstream.detection.detector import probe_request
+from gateway.upstream.detection.rules import EndpointStatus, endpoint_status
 from lanes.codec import decode
 from lanes.errors import UpstreamFault
 from lanes.stream.run_states import RunState
@@ -193,8 +193,8 @@ async def previous_response(context: ProbeContext) -> Finding:
     name, subject = "previous_response_id", context.subject
     if subject.dialect.converter is not None:
         return Finding(name, NO, "there is none in Chat Completions; the gateway sends the history")
-    answer = await subject.post(probe(subject.model))
-    how = reception(answer.status, answer.headers, answer.body)
+    answer = await subject.post(probe_request(subject.model))
+    how = endpoint_status(answer.status, answer.headers, answer.body)
     verdicts = {EndpointStatus.HONOURS: YES, EndpointStatus.REFUSES: NO, EndpointStatus.IGNORES: NO}
     detail = {
         EndpointStatus.HONOURS: "an unknown one is refused as unknown",

@@ -1,4 +1,4 @@
-"""The chunks of a Chat Completions stream, read no further than is needed. Pure."""
+"""The chunks of a Chat Completions stream, and the texts in them. Pure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-# What may be null, or of another type than it should, is Any: the rest of the chunk still counts.
+# A field that may be null or of a wrong type is Any: the rest of the chunk is still good.
 class Delta(msgspec.Struct, gc=False):
-    """What a chunk adds to the message, or a whole message."""
+    """What a chunk adds to the message, or the whole message."""
 
     content: Any = None
     refusal: Any = None
@@ -27,7 +27,7 @@ class Delta(msgspec.Struct, gc=False):
 
 
 class Choice(msgspec.Struct, gc=False):
-    """One of the answers in a chunk; only that of index 0 was asked for."""
+    """One of the answers in a chunk; the gateway asks for index 0 only."""
 
     delta: Delta | None = None
     index: Any = 0
@@ -54,9 +54,9 @@ _decode = msgspec.json.Decoder(Chunk).decode
 
 
 def read(data: bytes) -> Chunk | None:
-    """Read one chunk, repairing its JSON if need be; None for what is none.
+    """Return one chunk, its JSON repaired where it must be; None if the data is not a chunk.
 
-    Ask lanes.codec.check_depth before writing any of it again.
+    Call `lanes.codec.check_depth` before encoding any of it again.
     """
     try:
         return _decode(data)
@@ -69,25 +69,25 @@ def read(data: bytes) -> Chunk | None:
 
 
 def reasoning_of(delta: Delta) -> str:
-    """The reasoning that a delta adds, wherever it is; several places repeat each other."""
-    for told in (delta.reasoning_content, delta.reasoning, delta.reasoning_details):
-        text = _joined(told, "text", "content", "summary")
+    """Return the reasoning that a delta adds, from the first key that has any: they repeat it."""
+    for value in (delta.reasoning_content, delta.reasoning, delta.reasoning_details):
+        text = _joined(value, "text", "content", "summary")
         if text:
             return text
     return "".join(_of_kind(delta.content, "thinking", "reasoning"))
 
 
 def text_of(delta: Delta) -> str:
-    """The text that a delta adds; of a list of parts, that of those which are text."""
+    """Return the text that a delta adds; of a list of parts, the text parts."""
     if isinstance(delta.content, str):
         return delta.content
     return "".join(_of_kind(delta.content, "text", "output_text"))
 
 
 def citations(delta: Delta) -> Iterator[dict[str, Any]]:
-    """The annotations of a delta as the Responses API has them."""
-    told = delta.annotations if isinstance(delta.annotations, list) else ()
-    for one in told:
+    """Yield the annotations of a delta in the form of the Responses API."""
+    annotations = delta.annotations if isinstance(delta.annotations, list) else ()
+    for one in annotations:
         inner = one.get("url_citation") if isinstance(one, dict) else None
         if isinstance(inner, dict) and isinstance(inner.get("url"), str):
             start, end, title = (inner.get(key) for key in ("start_index", "end_index", "title"))
@@ -106,12 +106,12 @@ def _of_kind(content: object, *kinds: str) -> Iterator[str]:
             yield _joined(part, *kinds, "text")
 
 
-def _joined(told: object, *keys: str) -> str:
-    """The text in a string, in an object under the first of these keys, or in a list of either."""
-    if isinstance(told, str):
-        return told
-    if isinstance(told, list):
-        return "".join(_joined(one, *keys) for one in told)
-    if isinstance(told, dict):
-        return next(filter(None, (_joined(told.get(key), *keys) for key in keys)), "")
+def _joined(value: object, *keys: str) -> str:
+    """Return the text of a string, of an object under the first of these keys, or of a list."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "".join(_joined(one, *keys) for one in value)
+    if isinstance(value, dict):
+        return next(filter(None, (_joined(value.get(key), *keys) for key in keys)), "")
     return ""

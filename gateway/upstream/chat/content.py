@@ -14,23 +14,23 @@ Part = dict[str, Any]
 
 
 def parts_of(content: object) -> list[Part]:
-    """All parts of a content in Chat's form; what it has no form for is left out."""
+    """Return all parts of a content in Chat's form, without those that it has no form for."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    found = []
+    parts = []
     for part in content if isinstance(content, list) else ():
         kind = part.get("type") if isinstance(part, dict) else None
         form = _FORMS.get(kind) if isinstance(kind, str) else None
-        made = None if form is None else form(part)
-        if made is None:
+        chat_part = None if form is None else form(part)
+        if chat_part is None:
             left_out("content part", kind)
         else:
-            found.append(made)
-    return found
+            parts.append(chat_part)
+    return parts
 
 
 def text_of(content: object, between: str = "\n") -> str:
-    """The text of a content, all that many roles may have."""
+    """Return the text of a content, joined by `between`: other roles than the user hold no more."""
     parts = parts_of(content)
     for part in parts:
         if part["type"] != "text":
@@ -39,14 +39,14 @@ def text_of(content: object, between: str = "\n") -> str:
 
 
 def plain_or_parts(parts: list[Part]) -> str | list[Part]:
-    """A string where there is only text: some servers take nothing else (D22)."""
+    """Return a string where all parts are text, because some servers accept nothing else (D22)."""
     if all(part["type"] == "text" for part in parts):
         return "\n".join(part["text"] for part in parts)
     return parts
 
 
 def output_of(output: object) -> tuple[str, list[Part]]:
-    """A tool's output as the text of a `tool` message, and the parts that only a user may send."""
+    """Return the text of a `tool` message, and the parts that only a user message may hold."""
     if isinstance(output, str):
         return output, []
     if not isinstance(output, list):
@@ -58,7 +58,7 @@ def output_of(output: object) -> tuple[str, list[Part]]:
 
 
 def present(value: dict[str, Any], *keys: str) -> dict[str, Any]:
-    """What there is of these keys (of all without any): a null is as good as nothing."""
+    """Return these keys, or all keys if none are given, without those that are missing or null."""
     return {key: value[key] for key in keys or value if value.get(key) is not None}
 
 
@@ -69,10 +69,10 @@ def _text(part: Part) -> Part | None:
 
 def _image(part: Part) -> Part | None:
     url = part.get("image_url")
-    if isinstance(url, dict):  # Chat's own form under the other name
+    if isinstance(url, dict):  # Chat's own form under the name of the Responses API
         return {"type": "image_url", "image_url": present(url)}
     if not isinstance(url, str):
-        return None  # by `file_id`: no other server has the file
+        return None  # it has a `file_id`, and no other server has the file
     return {"type": "image_url", "image_url": {"url": url, **present(part, "detail")}}
 
 
@@ -82,7 +82,7 @@ def _file(part: Part) -> Part | None:
 
 
 def _own(part: Part) -> Part:
-    """A part that is in Chat's form, or in a vendor's of it."""
+    """Return a part that is in Chat's form already, or in a vendor's form of it."""
     return {
         key: present(value) if isinstance(value, dict) else value
         for key, value in present(part).items()

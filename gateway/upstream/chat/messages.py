@@ -1,16 +1,17 @@
 """Input items -> the messages of Chat Completions. Pure.
 
-Chat wants the outputs of calls right after the assistant message that holds them, all of them and
-no others; the Responses API lets them come in any order.
+Chat requires the outputs of calls right after the assistant message that holds the calls, all of
+them and no others. The Responses API accepts them in any order.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from gateway.upstream.chat.content import output_of, parts_of, plain_or_parts, text_of
 from gateway.upstream.chat.omissions import NOTICES, left_out
+from gateway.upstream.history.continuation import CONTINUE_TEXT
 from lanes.codec import decode, encode
 
 if TYPE_CHECKING:
@@ -18,14 +19,10 @@ if TYPE_CHECKING:
 
 Message = dict[str, Any]
 
-#: What follows an assistant message that would be the last: some servers refuse one there, others
-#: would go on in the middle of it.
-GO_ON: Final = "Continue."
-
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    """A call of the assistant's; `at` is its place in the input."""
+    """A call of the assistant; `at` is its place in the input."""
 
     id: str
     name: str
@@ -34,45 +31,45 @@ class _Call:
     output: object = None
     answered: bool = False
 
-    def form(self) -> dict[str, Any]:
+    def chat_form(self) -> dict[str, Any]:
         function = {"name": self.name, "arguments": self.arguments}
         return {"id": self.id, "type": "function", "function": function}
 
 
 @dataclass(slots=True)
 class _Turn:
-    """What the assistant said and called in one go."""
+    """The texts and calls of one assistant message."""
 
     texts: list[str] = field(default_factory=list)
     calls: list[_Call] = field(default_factory=list)
 
 
 def messages(instructions: object, items: Sequence[dict[str, Any]]) -> list[Message]:
-    """All messages: the instructions first, then the input, never the assistant's last."""
-    script = _Script()
-    if isinstance(instructions, list):  # a response says them in that form
+    """Return the instructions and the input as messages; the last is never the assistant's."""
+    transcript = _Transcript()
+    if isinstance(instructions, list):  # the form that response objects use
         items = [*(item for item in instructions if isinstance(item, dict)), *items]
     elif isinstance(instructions, str) and instructions:
-        script.line.append({"role": "system", "content": instructions})
+        transcript.entries.append({"role": "system", "content": instructions})
     for at, item in enumerate(items):
-        script.read(item, at)
-    script.answer()
-    made = _one_system(script.messages())
-    if made and made[-1]["role"] == "assistant":
-        made.append({"role": "user", "content": GO_ON})
-    return made
+        transcript.read(item, at)
+    transcript.answer()
+    built = _one_system(transcript.messages())
+    if built and built[-1]["role"] == "assistant":
+        built.append({"role": "user", "content": CONTINUE_TEXT})
+    return built
 
 
-class _Script:
-    """The input on its way to messages: `line` holds those of others, and the assistant's turns."""
+class _Transcript:
+    """The input in order: `entries` holds the messages of others, and the assistant's turns."""
 
     def __init__(self) -> None:
-        self.line: list[Message | _Turn] = []
-        self._turn: _Turn | None = None  # what the assistant says next still belongs to it
+        self.entries: list[Message | _Turn] = []
+        self._turn: _Turn | None = None  # the assistant's next text or call belongs to it
         self._outputs: list[tuple[int, str, object]] = []
 
     def read(self, item: dict[str, Any], at: int) -> None:
-        """Take the item at that place."""
+        """Take the item at a place."""
         kind = item.get("type") or ("message" if "role" in item else None)
         if kind == "message":
             self._message(item)
@@ -81,12 +78,12 @@ class _Script:
         elif kind in ("function_call_output", "custom_tool_call_output"):
             self._outputs.append((at, str(item.get("call_id")), item.get("output")))
             self._turn = None
-        elif kind != "reasoning":  # of that Chat has no form that all servers take
+        elif kind != "reasoning":  # Chat has no form of it that all servers accept (D22)
             left_out("input item", kind)
 
     def answer(self) -> None:
-        """Bring each output to its call: the nearest before it without one, else the next."""
-        turns = [entry for entry in self.line if isinstance(entry, _Turn)]
+        """Give each output to the nearest call before it that has none, else to the next one."""
+        turns = [entry for entry in self.entries if isinstance(entry, _Turn)]
         open_calls: dict[str, list[_Call]] = {}
         for call in (call for turn in turns for call in turn.calls):
             open_calls.setdefault(call.id, []).append(call)
@@ -103,49 +100,49 @@ class _Script:
             left_out("way to say a call without its output, as", call.name)
 
     def messages(self) -> list[Message]:
-        """The messages in order, each call followed by its output."""
-        made: list[Message] = []
-        for entry in self.line:
+        """Return the messages in order, each call followed by its output."""
+        built: list[Message] = []
+        for entry in self.entries:
             if not isinstance(entry, _Turn):
-                made.append(entry)
+                built.append(entry)
                 continue
             for message in _turn(entry):
-                if made and message["role"] == made[-1]["role"] == "assistant":
-                    # What was between them has no form in Chat: they are one.
-                    texts = filter(None, (made.pop()["content"], message["content"]))
+                if built and message["role"] == built[-1]["role"] == "assistant":
+                    # What stood between them has no form in Chat, so they become one.
+                    texts = filter(None, (built.pop()["content"], message["content"]))
                     message["content"] = "\n\n".join(texts)
-                made.append(message)
-        return made
+                built.append(message)
+        return built
 
     def _message(self, item: dict[str, Any]) -> None:
         role, content = item.get("role"), item.get("content")
         if role == "assistant":
             text = text_of(content, between="")
             if text:
-                self._said().texts.append(text)
+                self._assistant_turn().texts.append(text)
             return
         self._turn = None
         if role == "user":
             parts = parts_of(content)
             if parts or not content:
-                self.line.append({"role": "user", "content": plain_or_parts(parts)})
+                self.entries.append({"role": "user", "content": plain_or_parts(parts)})
         elif role in ("system", "developer"):
             # The older name is the one that every server and every chat template knows.
-            self.line.append({"role": "system", "content": text_of(content)})
+            self.entries.append({"role": "system", "content": text_of(content)})
         else:
             left_out("role", role)
 
     def _called(self, call: _Call) -> None:
-        calls = self._said().calls
+        calls = self._assistant_turn().calls
         if any(other.id == call.id for other in calls):
             left_out("second call in one turn by the id", call.id)
         else:
             calls.append(call)
 
-    def _said(self) -> _Turn:
+    def _assistant_turn(self) -> _Turn:
         if self._turn is None:
             self._turn = _Turn()
-            self.line.append(self._turn)
+            self.entries.append(self._turn)
         return self._turn
 
 
@@ -158,7 +155,7 @@ def _call(item: dict[str, Any], at: int) -> _Call:
         arguments = encode({"input": item.get("input") or ""}).decode()
     else:
         arguments = str(item.get("arguments"))
-        try:  # servers parse them again for their chat templates, and fail on what is no object
+        try:  # servers parse them for their chat templates, and fail on anything but an object
             parsed = decode(arguments.encode())
         except ValueError:
             parsed = None
@@ -175,28 +172,28 @@ def _turn(turn: _Turn) -> Iterator[Message]:
         if text:
             yield {"role": "assistant", "content": text}
         return
-    # An empty string is taken by servers that refuse a null, and by those that miss the key.
-    yield {"role": "assistant", "content": text, "tool_calls": [call.form() for call in calls]}
-    shown: list[Any] = []
+    # An empty string suits servers that refuse a null, and those that require the key.
+    yield {"role": "assistant", "content": text, "tool_calls": [call.chat_form() for call in calls]}
+    media: list[Any] = []
     for call in calls:
-        content, media = output_of(call.output)
-        shown += media
+        content, parts = output_of(call.output)
+        media += parts
         yield {"role": "tool", "tool_call_id": call.id, "content": content}
-    if shown:
-        yield {"role": "user", "content": shown}
+    if media:
+        yield {"role": "user", "content": media}
 
 
-def _one_system(made: list[Message]) -> list[Message]:
-    """Join the system messages at the beginning: many chat templates take one, at the top."""
-    head = list(_leading(made))
+def _one_system(built: list[Message]) -> list[Message]:
+    """Join the system messages at the top: many chat templates accept one, and only there."""
+    head = list(_leading(built))
     if len(head) < 2:
-        return made
+        return built
     text = "\n\n".join(message["content"] for message in head)
-    return [{"role": "system", "content": text}, *made[len(head) :]]
+    return [{"role": "system", "content": text}, *built[len(head) :]]
 
 
-def _leading(made: Iterable[Message]) -> Iterator[Message]:
-    for message in made:
+def _leading(messages: Iterable[Message]) -> Iterator[Message]:
+    for message in messages:
         if message["role"] != "system":
             return
         yield message

@@ -1,4 +1,4 @@
-"""What Chat Completions cannot say is left out, and the log tells so, sparingly."""
+"""Warnings about what the gateway drops because Chat Completions cannot express it."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ NOTICES: Final = ThrottledWarnings(logging.getLogger("multilane.dialect"))
 
 
 def left_out(what: str, name: object) -> None:
-    """Tell of something that had to be left out of a request. `what` is one of a few kinds."""
+    """Log that a request was sent without something; `what` is one of a few kinds."""
     NOTICES.warning(what, f"Chat Completions has no {what} {name!r:.64}; left out")

@@ -1,4 +1,4 @@
-"""A whole request of the Responses API -> the body of `POST /chat/completions`. Pure."""
+"""A whole request of the Responses API -> the body of `POST /chat/completions` (D22). Pure."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from lanes.history.entries import input_items
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Said in another way in Chat.
+#: Keys with another form in Chat.
 _MAPPED = frozenset(
     {"input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "reasoning", "text"}
     | {"max_output_tokens", "top_logprobs", "stream", "stream_options"}
 )
-#: Of no meaning in Chat, or meaning something else there.
+#: Keys without a meaning in Chat, or with another one.
 _UNKNOWN = frozenset(
     {"include", "truncation", "previous_response_id", "store", "background", "background_options"}
     | {"max_tool_calls", "context_management", "access_programs"}
 )
-#: Left out as well, but not without a word: it holds some of what the model was to see.
+#: Dropped with a warning: it holds a part of what the model was to see.
 _MISSED = frozenset({"prompt"})
 
 
 def shape(whole: dict[str, Any]) -> dict[str, Any]:
-    """Say a request of the Responses API in Chat's terms. Keys of a vendor's own pass."""
+    """Return the body in the form of Chat Completions. Unknown keys, such as a vendor's, pass."""
     for key in sorted(_MISSED & whole.keys()):
         left_out("key", key)
     own = _MAPPED | _UNKNOWN | _MISSED
@@ -55,17 +55,17 @@ def _items(given: Any) -> list[dict[str, Any]]:
 
 
 def _text(text: object) -> dict[str, Any]:
-    """`text` is the default form: servers that know no `response_format` are not asked for it."""
+    """Return `response_format` unless it is the default: some servers do not know the key."""
     if not isinstance(text, dict):
         return {}
-    said = present(text, "verbosity")
+    keys = present(text, "verbosity")
     form = text.get("format")
     if isinstance(form, dict) and form.get("type") == "json_schema":
         schema = present(form, "name", "description", "schema", "strict")
-        said["response_format"] = {"type": "json_schema", "json_schema": schema}
+        keys["response_format"] = {"type": "json_schema", "json_schema": schema}
     elif isinstance(form, dict) and form.get("type") not in (None, "text"):
-        said["response_format"] = present(form)
-    return said
+        keys["response_format"] = present(form)
+    return keys
 
 
 def _reasoning(reasoning: object) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def _reasoning(reasoning: object) -> dict[str, Any]:
 
 
 def _limit(whole: Mapping[str, Any]) -> dict[str, Any]:
-    """`max_tokens` is what every server knows (D22); a client may say the newer name itself."""
+    """Return `max_tokens`, which all servers know, unless the client sends the newer key (D22)."""
     limit = whole.get("max_output_tokens")
     if limit is None or whole.get("max_completion_tokens") is not None:
         return {}

@@ -1,18 +1,24 @@
-"""MACHINE: the chunks of one Chat Completions stream -> events of the Responses API. Pure.
+"""MACHINE: the chunks of one Chat Completions stream -> events of the Responses API (D22). Pure.
 
-It says no more than the run needs to make the strict stream of it (protocol.md 4): which item each
-text belongs to, where a call ends, how the answer ended. Opening, closing, numbers and ids are the
-run's.
+It writes only what the run needs to make the strict stream (protocol.md 4): which item each text
+belongs to, where a call ends, how the answer ended. The run opens and closes items, numbers events
+and makes ids.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.upstream.chat.calls import ChatCalls
 from gateway.upstream.chat.chunks import citations, read, reasoning_of, text_of
-from gateway.upstream.chat.ends import error_event, is_cut, is_fault, terminal, told_error
 from gateway.upstream.chat.omissions import NOTICES
+from gateway.upstream.chat.stream_ends import (
+    error_event,
+    is_cut,
+    is_fault,
+    reported_error,
+    terminal,
+)
+from gateway.upstream.chat.tool_calls import ChatCalls
 from gateway.upstream.chat.tools import custom_names
 from lanes.codec import check_depth, encode
 from lanes.stream.snapshots import usage
@@ -34,7 +40,7 @@ _BARE: dict[str, dict[str, Any]] = {
 
 
 def converter(body: Mapping[str, Any]) -> ChatConverter:
-    """What reads the answer to a create with this body: its tools tell which calls are custom."""
+    """Return what converts the answer to a create; the body's tools tell which calls are custom."""
     return ChatConverter(custom_names(body))
 
 
@@ -43,42 +49,42 @@ class ChatConverter:
 
     def __init__(self, custom: frozenset[str] = frozenset()) -> None:
         self._out: list[Event] = []
-        self._named = 0
+        self._item_count = 0
         self._calls = ChatCalls(custom, self._send, self._put, self._name_call)
         self._live = ""  # the kind of item whose text is flowing
         self._item_id = ""
-        self._heads: dict[str, bytes] = {}  # of its deltas, by the kind of text
-        self._head: bytes | None = None  # that of the text which flows
-        self._told: set[str] = set()  # the kinds of text that were streamed
+        self._heads: dict[str, bytes] = {}  # the beginning of a delta event, by the kind of text
+        self._head: bytes | None = None  # that of the text that is flowing
+        self._streamed: set[str] = set()  # the kinds of text that were streamed
         self._begun = self._shown = self._ended = False
         self._finish: object = None
         self._usage: object = None
         self._tier: str | None = None
 
     def feed(self, events: list[Event]) -> list[Event]:
-        """Convert the chunks of one read."""
+        """Convert the chunks of one read into events."""
         for name, data in events:
             chunk = read(data)
             head = self._head
             if head is not None and chunk is not None and (text := self._more(chunk)) is not None:
-                # Nearly every chunk ends here: the same text goes on, and it is all there is.
+                # Nearly every chunk ends here: it holds more of the same text, and nothing else.
                 self._out.append((None, head + encode(text) + b"}"))
                 if chunk.usage:
                     self._note(chunk, chunk.usage)
             elif not self._ended:
                 self._other(name, data, chunk)
-        made, self._out = self._out, []
-        return made
+        converted, self._out = self._out, []
+        return converted
 
     def finish(self) -> list[Event]:
-        """The body has ended: without `[DONE]`, so only a finish_reason shows that it was whole."""
+        """Return the last events; a body without `[DONE]` was whole if it had a finish_reason."""
         if self._finish is not None and not self._ended:
             self._end()
-        made, self._out = self._out, []
-        return made
+        converted, self._out = self._out, []
+        return converted
 
     def _more(self, chunk: Chunk) -> str | None:
-        """The text of a chunk that holds more of what is flowing and nothing else, else None."""
+        """Return the text of a chunk that only holds more of the flowing text, else None."""
         choices = chunk.choices
         if choices is None or len(choices) != 1 or chunk.error:
             return None
@@ -97,7 +103,7 @@ class ChatConverter:
             other = other or delta.reasoning_details
         return text if type(text) is str and text and not other else None
 
-    # What is more than text
+    # Chunks with more than text
 
     def _other(self, name: str | None, data: bytes, chunk: Chunk | None) -> None:
         """Take any other chunk, an error, the end, or noise."""
@@ -107,22 +113,22 @@ class ChatConverter:
         try:
             check_depth(chunk, data)
             plain = chunk is not None and chunk.choices and not chunk.error and name != "error"
-            error = None if plain else told_error(name, data)
+            error = None if plain else reported_error(name, data)
         except ValueError:
             chunk = error = None
         if error is not None:
             self._last(*error)
         elif chunk is None:
-            self._put(data)  # the run says what is wrong with it
+            self._put(data)  # the run reports what is wrong with it
         elif chunk.choices:
             self._chunk(chunk)
         else:
             self._note(chunk, chunk.usage)
 
     def _done(self) -> None:
-        """`[DONE]`: an answer is whole then, also if nobody said why it ended."""
+        """Take `[DONE]`: the answer is whole, even without a finish_reason."""
         if self._finish is None and not (self._shown and self._calls.whole):
-            self._last(None, _DONE)  # to the run that is an end that came too early
+            self._last(None, _DONE)  # the run takes it for an end that came too early
             return
         if self._finish is None:
             NOTICES.warning("finish", "an answer ended by [DONE] without a finish_reason")
@@ -133,8 +139,8 @@ class ChatConverter:
         if choice is None:
             return
         if choice.error or is_fault(choice.finish_reason):
-            told = f"The backend ended its answer: {choice.finish_reason}."
-            self._last(None, encode(error_event(choice.error or told)))
+            text = f"The backend ended its answer: {choice.finish_reason}."
+            self._last(None, encode(error_event(choice.error or text)))
             return
         self._begin(chunk)
         if choice.delta is not None:
@@ -147,12 +153,12 @@ class ChatConverter:
             self._calls.finish(cut=is_cut(choice.finish_reason))
         self._note(chunk, chunk.usage or choice.usage)
 
-    def _note(self, chunk: Chunk, told: object) -> None:
-        """Keep what the terminal tells; it waits for the usage once there was a finish_reason."""
+    def _note(self, chunk: Chunk, counts: object) -> None:
+        """Keep what the terminal reports; after a finish_reason it waits for the usage."""
         if isinstance(chunk.service_tier, str):
             self._tier = chunk.service_tier
-        if told and isinstance(told, dict):
-            self._usage = told
+        if counts and isinstance(counts, dict):
+            self._usage = counts
             if self._finish is not None:
                 self._end()
 
@@ -160,53 +166,52 @@ class ChatConverter:
         if self._begun:
             return
         self._begun = True
-        told: dict[str, Any] = {}
+        response: dict[str, Any] = {}
         if isinstance(chunk.model, str) and chunk.model:
-            told["model"] = chunk.model
+            response["model"] = chunk.model
         if type(chunk.created) is int and chunk.created > 0:
-            told["created_at"] = chunk.created
+            response["created_at"] = chunk.created
         for key in ("service_tier", "system_fingerprint"):
             value = getattr(chunk, key)
             if isinstance(value, str):
-                told[key] = value
-        self._send({"type": "response.created", "response": told})
+                response[key] = value
+        self._send({"type": "response.created", "response": response})
 
     def _end(self) -> None:
         self._calls.finish(cut=is_cut(self._finish))
-        told: dict[str, Any] = {"usage": usage(self._usage)}
+        response: dict[str, Any] = {"usage": usage(self._usage)}
         if self._tier is not None:
-            told["service_tier"] = self._tier
-        self._last(None, encode(terminal(self._finish, told)))
+            response["service_tier"] = self._tier
+        self._last(None, encode(terminal(self._finish, response)))
 
     def _last(self, name: str | None, data: bytes) -> None:
-        """Send the event after which there is none."""
+        """Send the last event."""
         self._ended, self._head = True, None
         self._out.append((name, data))
 
-    # What an answer is made of
+    # The parts of an answer
 
     def _add(self, delta: Delta, logprobs: object) -> None:
-        """Take all that a delta holds; a reasoning comes before what was thought out."""
+        """Take all that a delta holds; its reasoning comes before its text."""
         if reasoning := reasoning_of(delta):
             self._flow(_REASONING, reasoning)
         if text := text_of(delta):
-            told = logprobs.get("content") if isinstance(logprobs, dict) else None
-            self._flow(_TEXT, text, told)
+            tokens = logprobs.get("content") if isinstance(logprobs, dict) else None
+            self._flow(_TEXT, text, tokens)
         if delta.refusal and isinstance(delta.refusal, str):
             self._flow(_REFUSAL, delta.refusal)
         for annotation in citations(delta):
             if self._live == "message":
                 kind = "response.output_text.annotation.added"
-                told = {"type": kind, "item_id": self._item_id, "annotation": annotation}
-                self._send(told)
+                self._send({"type": kind, "item_id": self._item_id, "annotation": annotation})
         entries = delta.tool_calls if isinstance(delta.tool_calls, list) else []
-        if isinstance(delta.function_call, dict):  # what came before tools, one call at most
+        if isinstance(delta.function_call, dict):  # the form before tools: one call at most
             entries = [*entries, {"index": -1, "function": delta.function_call}]
         for entry in entries:
             self._calls.add(entry)
 
     def _message(self, message: Delta, *, whole: bool) -> None:
-        """Take a `message` in the place of a delta: at the end it repeats what was streamed."""
+        """Take a `message` in the place of a delta; at the end it repeats what was streamed."""
         if not whole:
             self._add(message, None)
             return
@@ -214,7 +219,7 @@ class ChatConverter:
         for kind, text in zip((_REASONING, _TEXT, _REFUSAL), texts, strict=True):
             if not isinstance(text, str) or not text:
                 continue
-            if kind in self._told and self._live != _ITEMS[kind]:
+            if kind in self._streamed and self._live != _ITEMS[kind]:
                 continue
             self._open(_ITEMS[kind])
             key = "refusal" if kind is _REFUSAL else "text"
@@ -229,14 +234,14 @@ class ChatConverter:
         if head is None:
             event = {"type": f"response.{kind}.delta", "item_id": self._item_id}
             head = self._heads[kind] = encode(event)[:-1] + b',"delta":'
-            self._told.add(kind)
+            self._streamed.add(kind)
         if kind is not _REFUSAL:
             self._head = head
         tail = b',"logprobs":' + encode(logprobs) + b"}" if logprobs else b"}"
         self._put(head + encode(text) + tail)
 
     def _open(self, kind: str) -> None:
-        """Let the item of that kind be the one whose text is flowing."""
+        """Make the item of that kind the one whose text is flowing."""
         if self._live == kind:
             return
         self._close()
@@ -247,7 +252,7 @@ class ChatConverter:
         )
 
     def _close(self) -> None:
-        """What comes next is of another item."""
+        """Let what comes next be of another item."""
         self._live, self._head = "", None
         self._heads.clear()
 
@@ -256,9 +261,9 @@ class ChatConverter:
         return self._name_item()
 
     def _name_item(self) -> str:
-        self._named += 1
+        self._item_count += 1
         self._shown = True
-        return f"item_{self._named}"
+        return f"item_{self._item_count}"
 
     def _send(self, event: dict[str, Any]) -> None:
         self._put(encode(event))

@@ -1,6 +1,6 @@
 """The tools of a request and the choice among them in the form of Chat Completions. Pure.
 
-A custom tool is a function with one argument, `input`: few servers know Chat's own custom tools.
+A custom tool becomes a function with one argument, `input`: few servers know Chat's custom tools.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ Tool = dict[str, Any]
 
 
 def custom_names(body: Mapping[str, Any]) -> frozenset[str]:
-    """The custom tools of a request, by name; a function of the same name is meant by it."""
+    """Return the names of a request's custom tools, except for those that a function has, too."""
     tools = _objects(body.get("tools"))
     names = {kind: {_name(tool) for tool in tools if tool.get("type") == kind} for kind in _FORMS}
     return frozenset(name for name in names["custom"] - names["function"] if name is not None)
 
 
 def tool_keys(body: Mapping[str, Any]) -> dict[str, Any]:
-    """What the request says about tools. Without any the rest of it must not be said either."""
+    """Return `tools`, and the keys that are allowed only beside them."""
     choice, allowed = _choice(body.get("tool_choice"))
     tools = []
     for tool in _objects(body.get("tools")):
@@ -37,14 +37,14 @@ def tool_keys(body: Mapping[str, Any]) -> dict[str, Any]:
         if choice not in (None, "auto", "none"):
             left_out("choice without tools,", choice)
         return {}
-    said = {"tool_choice": choice, "parallel_tool_calls": body.get("parallel_tool_calls")}
-    return {"tools": tools, **present(said)}
+    rest = {"tool_choice": choice, "parallel_tool_calls": body.get("parallel_tool_calls")}
+    return {"tools": tools, **present(rest)}
 
 
 def _choice(choice: object) -> tuple[object, set[Any] | None]:
-    """The choice in Chat's form, and the names of the tools that it allows, None for all.
+    """Return the choice in Chat's form, and the names of the tools that it allows (None: all).
 
-    Chat's own `allowed_tools` is known to few servers; fewer tools mean the same to all.
+    Few servers know Chat's own `allowed_tools`; a shorter list of tools means the same to all.
     """
     if not isinstance(choice, dict):
         return choice, None
@@ -70,7 +70,7 @@ def _custom(tool: Tool) -> Tool:
     grammar = inner.get("format")
     text: Tool = {"type": "string"}
     if isinstance(grammar, dict) and grammar.get("definition"):
-        # No server would hold the model to it, so at least the model is told.
+        # No server enforces it, so the description at least shows it to the model.
         syntax = grammar.get("syntax") or "following"
         text["description"] = f"Must match this {syntax} grammar:\n{grammar['definition']}"
     parameters = {
@@ -87,7 +87,7 @@ _FORMS = {"function": _function, "custom": _custom}
 
 
 def _inner(tool: Tool) -> Tool:
-    """What says which tool it is; a client may have put it as Chat has it."""
+    """Return the object that names the tool: the tool, or, in Chat's own form, what is in it."""
     inner = tool.get(str(tool.get("type")))
     return inner if isinstance(inner, dict) else tool
 

@@ -1,1 +1,5 @@
-"""Which dialect a backend speaks, found out by asking as little as possible."""
+"""The detection of a backend's dialect, with as few requests as possible (D24).
+
+`rules` is pure: facts about a backend -> its dialect. `detector` sends the requests that collect
+the facts, and keeps the result.
+"""

@@ -1,4 +1,4 @@
-"""The dialect of one backend: as it was set, or found out by asking, at the start or later."""
+"""The dialect of one backend: as the settings say, or as its answers show (D24)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.upstream import dialect
 from gateway.upstream.detection.rules import (
-    MADE_UP,
+    UNKNOWN_RESPONSE_ID,
+    BackendFacts,
     DetectedDialect,
-    DetectionFacts,
     EndpointStatus,
-    host,
-    listed,
-    made,
-    mark,
-    reception,
-    recognise,
+    endpoint_status,
+    host_of,
+    ids_in_answer,
+    listed_models,
+    match_dialect,
+    named_dialect,
 )
-from gateway.upstream.transport.faults import BackendAnswered, BackendSilent, refusal
-from gateway.upstream.transport.retries import retried
+from gateway.upstream.transport.faults import (
+    BackendAnswered,
+    BackendSilent,
+    answer_fault,
+    copy_fault,
+)
+from gateway.upstream.transport.retries import retry
 from lanes.codec import encode
 from lanes.errors import UpstreamFault
 
@@ -35,63 +40,66 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("multilane.upstream")
 
-#: Seconds for a list of models.
-_LISTING: Final = 10.0
-#: The least that the reference takes.
-_FEW_TOKENS: Final = 16
+#: Seconds for the list of models.
+_MODELS_TIMEOUT: Final = 10.0
+#: The least that the reference accepts.
+_MIN_OUTPUT_TOKENS: Final = 16
 
 
 @dataclass(slots=True)
-class _Round:
-    """One settling under way: with whose key, and what came of it."""
+class _Attempt:
+    """One detection under way: the key it uses, and its fault if it failed."""
 
-    shown: str | None
-    over: asyncio.Event = field(default_factory=asyncio.Event)
+    authorization: str | None
+    done: asyncio.Event = field(default_factory=asyncio.Event)
     fault: UpstreamFault | None = None
 
 
 class DialectDetector:
-    """Knows the dialect of one backend, or finds it out, one asking at a time."""
+    """Keeps the dialect of one backend, and detects it once it is needed; None before that."""
 
     def __init__(self, settings: UpstreamOptions, client: HttpClient) -> None:
-        self.known: Dialect | None = None
+        self.dialect: Dialect | None = None
         self._settings = settings
         self._client = client
-        self._round: _Round | None = None
-        found = DetectedDialect(settings.dialect, "")
+        self._attempt: _Attempt | None = None
+        detected = DetectedDialect(settings.dialect, "")
         if settings.dialect == dialect.AUTO:
-            unasked = recognise(DetectionFacts(host(settings.url)), every())
-            if unasked is None and settings.transport == "websocket":
-                # Only those who speak the reference's own protocol are reached so.
-                unasked = DetectedDialect("openai", "it is reached by WebSocket")
-            if unasked is None:
+            by_url = match_dialect(BackendFacts(host_of(settings.url)), all_dialects())
+            if by_url is None and settings.transport == "websocket":
+                # Only backends that speak the reference's own protocol have a WebSocket.
+                by_url = DetectedDialect("openai", "it is reached by WebSocket")
+            if by_url is None:
                 return
-            found = unasked
-        self._settle(found)
+            detected = by_url
+        self._keep(detected)
 
-    async def ask(self, headers: Mapping[str, str], model: str | None = None) -> Dialect:
-        """Find it out. `headers` show the key, `model` is what to ask for, if that is known.
+    async def detect(self, headers: Mapping[str, str], model: str | None = None) -> Dialect:
+        """Return the dialect, detecting it if it is unknown, one detection at a time.
 
-        Raises UpstreamFault when the backend cannot be reached, is not ready or refuses the key;
-        whoever waited with the same key gets that fault, too.
+        `headers` hold the key, `model` is the one to ask for, if there is one. Raises UpstreamFault
+        when the backend cannot be reached, is not ready or refuses the key; a caller that waited
+        with the same key gets the same fault.
         """
-        while self.known is None:
-            shown = headers.get("authorization")
-            current = self._round
+        while self.dialect is None:
+            authorization = headers.get("authorization")
+            current = self._attempt
             if current is None:
-                return await self._lead(_Round(shown), headers, model)
-            await current.over.wait()
-            if current.fault is not None and current.shown == shown:
-                raise _again(current.fault)
-        return self.known
+                return await self._lead(_Attempt(authorization), headers, model)
+            await current.done.wait()
+            if current.fault is not None and current.authorization == authorization:
+                raise copy_fault(current.fault, _without_retry(current.fault))
+        return self.dialect
 
-    async def _lead(self, round_: _Round, headers: Mapping[str, str], model: str | None) -> Dialect:
-        self._round = round_
+    async def _lead(
+        self, attempt: _Attempt, headers: Mapping[str, str], model: str | None
+    ) -> Dialect:
+        self._attempt = attempt
         settings = self._settings
         try:
-            found = await retried(
+            detected = await retry(
                 partial(
-                    find_out,
+                    detect_dialect,
                     self._client,
                     settings.url,
                     headers,
@@ -101,26 +109,27 @@ class DialectDetector:
                 settings.retries,
             )
         except UpstreamFault as fault:
-            round_.fault = fault
+            attempt.fault = fault
             raise
         finally:
-            self._round = None
-            round_.over.set()
-        return self._settle(found)
+            self._attempt = None
+            attempt.done.set()
+        return self._keep(detected)
 
-    def _settle(self, found: DetectedDialect) -> Dialect:
-        self.known = dialect.find(found.name)
-        if found.reason:
-            log.info("upstream %s: dialect %s (%s)", self._settings.name, *_told(found))
-        return self.known
+    def _keep(self, detected: DetectedDialect) -> Dialect:
+        self.dialect = dialect.find(detected.name)
+        if detected.reason:
+            reason = detected.reason[:200]  # it may quote the backend
+            log.info("upstream %s: dialect %s (%s)", self._settings.name, detected.name, reason)
+        return self.dialect
 
 
-def every() -> tuple[Dialect, ...]:
-    """All dialects there are."""
+def all_dialects() -> tuple[Dialect, ...]:
+    """Return all dialects."""
     return tuple(dialect.find(name) for name in dialect.dialect_names())
 
 
-async def find_out(
+async def detect_dialect(
     client: HttpClient,
     url: str,
     headers: Mapping[str, str],
@@ -128,27 +137,37 @@ async def find_out(
     model: str | None,
     timeout: float,
 ) -> DetectedDialect:
-    """Ask the backend at `url` as little as tells its dialect. Raises UpstreamFault.
+    """Return the dialect of the backend at `url`, with as few requests as possible.
 
-    A host that is known is not asked, a server that names itself nothing that costs. `timeout` is
-    the seconds for each answer.
+    A known host gets no request, and a server that names itself gets none that generates tokens.
+
+    Args:
+        client: The client of the backend.
+        url: The base URL.
+        headers: The headers of each request, with the key.
+        model: The model to ask for; None takes the first that the backend lists.
+        timeout: Seconds for each answer.
+
+    Raises:
+        UpstreamFault: The backend cannot be reached, is not ready or refuses the key, or there is
+            no endpoint at `url`.
     """
-    known = every()
-    findings = DetectionFacts(host(url))
-    if (found := recognise(findings, known)) is not None:
-        return found
+    candidates = all_dialects()
+    facts = BackendFacts(host_of(url))
+    if (detected := match_dialect(facts, candidates)) is not None:
+        return detected
     headers = {**headers, "accept": "application/json"}
-    findings = await models(client, findings, headers, timeout=min(timeout, _LISTING))
-    tiny = probe(model or next(iter(findings.models), None))
-    asked = {} if mark(findings, known) else tiny
-    heard, ids = await _try(client, "/responses", asked, headers, timeout)
-    findings = replace(findings, responses=heard, ids=ids)
-    if (found := recognise(findings, known)) is not None:
-        return found
-    heard, _ = await _try(client, "/chat/completions", {}, headers, timeout)
-    findings = replace(findings, chat=heard)
-    if (found := recognise(findings, known)) is not None:
-        return found
+    facts = await ask_models(client, facts, headers, timeout=min(timeout, _MODELS_TIMEOUT))
+    smallest = probe_request(model or next(iter(facts.models), None))
+    body = {} if named_dialect(facts, candidates) else smallest
+    status, ids = await _ask_endpoint(client, "/responses", body, headers, timeout)
+    facts = replace(facts, responses=status, ids=ids)
+    if (detected := match_dialect(facts, candidates)) is not None:
+        return detected
+    status, _ = await _ask_endpoint(client, "/chat/completions", {}, headers, timeout)
+    facts = replace(facts, chat=status)
+    if (detected := match_dialect(facts, candidates)) is not None:
+        return detected
     raise BackendAnswered(
         f"There is neither /responses nor /chat/completions at {url.partition('?')[0]}."
         " Is that its base URL? Most end in /v1.",
@@ -158,58 +177,61 @@ async def find_out(
     )
 
 
-async def models(
-    client: HttpClient, findings: DetectionFacts, headers: Mapping[str, str], *, timeout: float
-) -> DetectionFacts:
-    """Add what `/models` tells. Raises UpstreamFault where the backend is away or not ready."""
+async def ask_models(
+    client: HttpClient, facts: BackendFacts, headers: Mapping[str, str], *, timeout: float
+) -> BackendFacts:
+    """Return the facts with those that `/models` shows.
+
+    Args:
+        client: The client of the backend.
+        facts: The facts so far.
+        headers: The headers of the request, with the key.
+        timeout: Seconds for the answer; without one the facts stay as they are.
+
+    Raises:
+        UpstreamFault: The backend cannot be reached or is not ready.
+    """
     try:
         answer = await client.fetch("GET", "/models", headers, timeout=timeout)
     except BackendSilent:
-        return findings  # the list is but a help: whoever has none may have the rest
+        return facts  # the list only helps: a backend without one may have all else
     if answer.status in (502, 503, 504):
-        raise refusal(answer.status, answer.headers, answer.body)
-    names, owners = listed(answer.body) if answer.status < 300 else ((), ())
+        raise answer_fault(answer.status, answer.headers, answer.body)
+    names, owners = listed_models(answer.body) if answer.status < 300 else ((), ())
     server = answer.headers.get("server", "")
-    return replace(findings, server=server, owners=owners, models=names)
+    return replace(facts, server=server, owners=owners, models=names)
 
 
-async def _try(
+async def _ask_endpoint(
     client: HttpClient,
     path: str,
     body: dict[str, Any],
     headers: Mapping[str, str],
     timeout: float,
 ) -> tuple[EndpointStatus, str]:
-    """Ask a place, and see which ids it makes.
+    """Return what an endpoint does with a request, and the ids in its answer.
 
-    An empty body asks for nothing but whether there is such a place.
+    An empty body only shows whether the endpoint exists.
     """
     answer = await client.fetch("POST", path, headers, encode(body), timeout=timeout)
-    heard = reception(answer.status, answer.headers, answer.body)
-    told = heard if body or heard is EndpointStatus.ABSENT else EndpointStatus.PRESENT
-    return told, made(answer.body)
+    status = endpoint_status(answer.status, answer.headers, answer.body)
+    if not body and status is not EndpointStatus.ABSENT:
+        status = EndpointStatus.PRESENT
+    return status, ids_in_answer(answer.body)
 
 
-def probe(model: str | None) -> dict[str, Any]:
-    """The least that a backend answers, on top of a response that never was."""
+def probe_request(model: str | None) -> dict[str, Any]:
+    """Return the smallest request that a backend answers; its parent does not exist."""
     named = {} if model is None else {"model": model}
-    asked = {"input": "hi", "max_output_tokens": _FEW_TOKENS, "store": False, "stream": False}
-    return {**named, **asked, "previous_response_id": MADE_UP}
+    request = {
+        "input": "hi",
+        "max_output_tokens": _MIN_OUTPUT_TOKENS,
+        "store": False,
+        "stream": False,
+    }
+    return {**named, **request, "previous_response_id": UNKNOWN_RESPONSE_ID}
 
 
-def _told(found: DetectedDialect) -> tuple[str, str]:
-    """For the log: what comes from a backend is cut short."""
-    return found.name, found.reason[:200]
-
-
-def _again(fault: UpstreamFault) -> UpstreamFault:
-    """The same fault for another create, which may add to its message."""
-    kind = BackendAnswered if isinstance(fault, BackendAnswered) else UpstreamFault
-    return kind(
-        fault.message,
-        code=fault.code,
-        status=fault.status,
-        type=fault.type,
-        param=fault.param,
-        headers=fault.headers,
-    )
+def _without_retry(fault: UpstreamFault) -> type[UpstreamFault]:
+    """Return the type of the fault without its transience: the detection was retried already."""
+    return BackendAnswered if isinstance(fault, BackendAnswered) else UpstreamFault

@@ -1,7 +1,7 @@
-"""What was found out about a backend -> the dialect it speaks, and why. Pure.
+"""Facts about a backend -> the dialect it speaks, and the reason (D24). Pure.
 
-By its host; by what it calls itself; by the ids it makes; by whether it has `/responses` at all.
-Each dialect says how it is known: `hosts`, `marks` and `ids` in `gateway.upstream.dialect`.
+The facts, in order: its host, what it calls itself, the ids it makes, whether it has `/responses`.
+Each dialect lists its own: `hosts`, `marks` and `ids` in `gateway.upstream.dialect`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from gateway.upstream.model_list import entries
-from gateway.upstream.transport.faults import refusal
+from gateway.upstream.model_list import model_entries
+from gateway.upstream.transport.faults import answer_fault
 from lanes.codec import decode_lenient
 
 if TYPE_CHECKING:
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 
     from gateway.upstream.dialect import Dialect
 
-#: The dialect of a backend that nobody knows, and of one without `/responses`.
+#: The dialect of an unknown backend, and of one without `/responses`.
 UNKNOWN = "generic"
 CHAT = "chat"
-#: No response of any backend has this id.
-MADE_UP = "resp_00000000000000000000000000000000"
+#: An id that no response of any backend has.
+UNKNOWN_RESPONSE_ID = "resp_00000000000000000000000000000000"
 
-#: Answers of something in the way, of a backend that is not ready, or to a wrong key: they tell
-#: nothing about what else there is.
-_TELLING_NOTHING = frozenset({401, 403, 407, 408, 425, 429, 502, 503, 504})
+#: Statuses of a proxy, of a backend that is not ready, or for a wrong key: they say nothing about
+#: the endpoint.
+_INCONCLUSIVE = frozenset({401, 403, 407, 408, 425, 429, 502, 503, 504})
 _NOT_THERE = frozenset({404, 405, 410, 501})
-#: A place, as backends repeat it when they have nothing there.
-_PLACE = re.compile(r"/\S*")
+#: A path, which backends repeat when they do not have it.
+_PATH = re.compile(r"/\S*")
 _SUBJECT = re.compile(r"response|model|deployment", re.IGNORECASE)
 _GONE = re.compile(r"not.?found|no such|does not exist|unknown|invalid.+\bid\b", re.IGNORECASE)
 
 
 class EndpointStatus(Enum):
-    """How a place takes a request; the value says it of `previous_response_id`."""
+    """What an endpoint does with a request; the value completes "it has /responses, which ..."."""
 
     ABSENT = "is not there"
     PRESENT = "tells nothing of previous_response_id"
@@ -48,10 +48,16 @@ class EndpointStatus(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class DetectionFacts:
-    """All that was asked so far.
+class BackendFacts:
+    """What the requests so far have shown.
 
-    `server` is the header, `owners` and `models` are of `/models`, `ids` those of an answer.
+    host       the host name of the base URL
+    server     the `server` header
+    owners     the owners of the models in `/models`
+    models     the ids of the models in `/models`
+    responses  what `/responses` does; None if it was not asked
+    ids        the ids in an answer of `/responses`, with blanks between
+    chat       what `/chat/completions` does; None if it was not asked
     """
 
     host: str
@@ -65,45 +71,47 @@ class DetectionFacts:
 
 @dataclass(frozen=True, slots=True)
 class DetectedDialect:
-    """A dialect's name, and what it was recognised by."""
+    """A dialect's name, and the reason for it in words for the log."""
 
     name: str
     reason: str
 
 
-def recognise(findings: DetectionFacts, dialects: Iterable[Dialect]) -> DetectedDialect | None:
-    """The dialect these findings tell of; None while more has to be asked, or nothing is there."""
-    known = tuple(dialects)
-    hosted = next((one for one in known if _hosts(one, findings.host)), None)
+def match_dialect(facts: BackendFacts, dialects: Iterable[Dialect]) -> DetectedDialect | None:
+    """Return the dialect that the facts show; None if more facts are needed or nothing matches."""
+    candidates = tuple(dialects)
+    hosted = next((one for one in candidates if _has_host(one, facts.host)), None)
     if hosted is not None:
-        return DetectedDialect(hosted.name, f"its host is {findings.host}")
-    if findings.responses is None:
+        return DetectedDialect(hosted.name, f"its host is {facts.host}")
+    if facts.responses is None:
         return None
-    marked = mark(findings, known)
-    if findings.responses is not EndpointStatus.ABSENT:
-        reason = f"it has /responses, which {findings.responses.value}"
-        return marked or _by_ids(findings, known) or DetectedDialect(UNKNOWN, reason)
-    if findings.chat in (None, EndpointStatus.ABSENT):
+    marked = named_dialect(facts, candidates)
+    if facts.responses is not EndpointStatus.ABSENT:
+        reason = f"it has /responses, which {facts.responses.value}"
+        return marked or _by_ids(facts, candidates) or DetectedDialect(UNKNOWN, reason)
+    if facts.chat in (None, EndpointStatus.ABSENT):
         return None
-    said = f"{marked.reason}, but " if marked is not None else ""
-    return DetectedDialect(CHAT, f"{said}it has no /responses, only /chat/completions")
+    prefix = f"{marked.reason}, but " if marked is not None else ""
+    return DetectedDialect(CHAT, f"{prefix}it has no /responses, only /chat/completions")
 
 
-def mark(findings: DetectionFacts, dialects: Iterable[Dialect]) -> DetectedDialect | None:
-    """What the backend calls itself; None if it says nothing, or several things at once."""
-    server = re.split(r"[/\s]", findings.server.strip().lower(), maxsplit=1)[0]
-    owners = {owner.lower() for owner in findings.owners}
-    found = []
+def named_dialect(facts: BackendFacts, dialects: Iterable[Dialect]) -> DetectedDialect | None:
+    """Return the dialect that the backend names itself; None if it names none, or several."""
+    server = re.split(r"[/\s]", facts.server.strip().lower(), maxsplit=1)[0]
+    owners = {owner.lower() for owner in facts.owners}
+    owned_dialects = []
     for dialect in dialects:
         if server and server in dialect.marks:
-            return DetectedDialect(dialect.name, f"its server header is {findings.server.strip()}")
+            return DetectedDialect(dialect.name, f"its server header is {facts.server.strip()}")
         if owned := owners.intersection(dialect.marks):
-            found.append(DetectedDialect(dialect.name, f"its models are owned by {min(owned)}"))
-    return found[0] if len(found) == 1 else None
+            owned_dialects.append(
+                DetectedDialect(dialect.name, f"its models are owned by {min(owned)}")
+            )
+    return owned_dialects[0] if len(owned_dialects) == 1 else None
 
 
-def made(body: bytes) -> str:
-    """The ids in an answer, with blanks between: the response's and those of its items."""
+def ids_in_answer(body: bytes) -> str:
+    """Return the ids in an answer, with blanks between: the response's, then those of its items."""
     value = _object(body)
     output = value.get("output")
     items = [one for one in output if isinstance(one, dict)] if isinstance(output, list) else []
@@ -111,9 +119,9 @@ def made(body: bytes) -> str:
     return " ".join(one for one in ids if isinstance(one, str))
 
 
-def listed(body: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The models of a `/models` answer and their owners; nothing of anything else."""
-    models = entries(body) or []
+def listed_models(body: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the models of a `/models` answer and their owners; empty for any other answer."""
+    models = model_entries(body) or []
     names, owners = (
         tuple(dict.fromkeys(value for one in models if isinstance(value := one.get(key), str)))
         for key in ("id", "owned_by")
@@ -121,40 +129,51 @@ def listed(body: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return names, owners
 
 
-def reception(status: int, headers: Mapping[str, str], body: bytes) -> EndpointStatus:
-    """How an answer to a request takes it. Raises UpstreamFault if it tells nothing."""
-    fault = refusal(status, headers, body)
-    if status in _TELLING_NOTHING or 300 <= status < 400:
+def endpoint_status(status: int, headers: Mapping[str, str], body: bytes) -> EndpointStatus:
+    """Return what the answer to a request shows about its endpoint.
+
+    Args:
+        status: The HTTP status.
+        headers: The headers, with lower-case names.
+        body: The body.
+
+    Raises:
+        UpstreamFault: The answer says nothing about the endpoint.
+    """
+    fault = answer_fault(status, headers, body)
+    if status in _INCONCLUSIVE or 300 <= status < 400:
         raise fault
     if status < 300:
         streams = headers.get("content-type", "").startswith("text/event-stream")
         value = _object(body)
-        # LM Studio answers 200 where it has nothing, and says so in `error`.
-        there = streams or (value and not value.get("error"))
-        return EndpointStatus.IGNORES if there else EndpointStatus.ABSENT
-    said = _PLACE.sub(" ", " ".join(filter(None, (fault.message, fault.code, fault.param))))
+        # LM Studio answers 200 for endpoints that it does not have, with an `error`.
+        exists = streams or (value and not value.get("error"))
+        return EndpointStatus.IGNORES if exists else EndpointStatus.ABSENT
+    words = _PATH.sub(" ", " ".join(filter(None, (fault.message, fault.code, fault.param))))
     page = "html" in headers.get("content-type", "").lower()
-    if status in _NOT_THERE and (page or not _SUBJECT.search(said)):
+    if status in _NOT_THERE and (page or not _SUBJECT.search(words)):
         return EndpointStatus.ABSENT
-    if "response" not in said.lower():
+    if "response" not in words.lower():
         return EndpointStatus.PRESENT
-    return EndpointStatus.HONOURS if status == 404 or _GONE.search(said) else EndpointStatus.REFUSES
+    return (
+        EndpointStatus.HONOURS if status == 404 or _GONE.search(words) else EndpointStatus.REFUSES
+    )
 
 
-def host(url: str) -> str:
-    """The host name in a base URL."""
+def host_of(url: str) -> str:
+    """Return the host name of a base URL, or an empty string."""
     return urlsplit(url).hostname or ""
 
 
-def _by_ids(findings: DetectionFacts, dialects: Iterable[Dialect]) -> DetectedDialect | None:
+def _by_ids(facts: BackendFacts, dialects: Iterable[Dialect]) -> DetectedDialect | None:
     for dialect in dialects:
-        if dialect.ids is not None and re.fullmatch(dialect.ids, findings.ids):
-            shown = findings.ids.partition(" ")[0]
+        if dialect.ids is not None and re.fullmatch(dialect.ids, facts.ids):
+            shown = facts.ids.partition(" ")[0]
             return DetectedDialect(dialect.name, f"it makes ids such as {shown}")
     return None
 
 
-def _hosts(dialect: Dialect, host: str) -> bool:
+def _has_host(dialect: Dialect, host: str) -> bool:
     return any(
         host.endswith(name) if name.startswith(".") else host == name for name in dialect.hosts
     )

@@ -1,1 +1,6 @@
-"""What was said before, in the form that the backend which is asked takes."""
+"""The conversation so far, in the form that the next backend accepts (D21).
+
+`replay_form` is the data of one dialect; `replay` reads it and orders the items; `item_forms`
+rewrites one item; `continuation` is what closes an input that ends with the assistant's words;
+`encrypted_reasoning` drops what only another backend can read.
+"""

@@ -64,7 +64,7 @@ class _StreamWithTurn:
         return self._stream.profile
 
     async def first(self) -> list[Event]:
-        """Wait for the first events (see `EventStream.first`)."""
+        """Wait for the first events (see `HttpStream.first`)."""
         try:
             return await self._stream.first()
         except BaseException:
@@ -72,7 +72,7 @@ class _StreamWithTurn:
             raise
 
     async def relay(self, sink: Callable[[list[Event]], None]) -> None:
-        """Relay it (see `EventStream.relay`)."""
+        """Relay it (see `HttpStream.relay`)."""
         try:
             await self._stream.relay(sink)
         finally:

@@ -92,7 +92,7 @@ class RoutedBackend:
 
     def names(self, headers: Mapping[str, str]) -> Iterator[tuple[str, int]]:
         """Yield the names it can be asked for, as far as they are known, and when each was made."""
-        options, listed = self.options, self.listing(headers).found or {}
+        options, listed = self.options, self.listing(headers).models or {}
         exact = (model for model in options.models if not is_pattern(model))
         default = () if options.default is None else (options.default,)
         for name in (*options.aliases, *exact, *default):
@@ -117,11 +117,11 @@ class RoutedBackend:
         options = self.options
         listing = self.listing(headers)
         if self.takes_what_it_lists:
-            listing.ask()
+            listing.refresh_if_due()
         for one in (name, meant):
             if takes(options, one):
                 return asked_as(options, one)
-            if self.takes_what_it_lists and one in (listing.found or ()):
+            if self.takes_what_it_lists and one in (listing.models or ()):
                 return one
         if options.default is not None:
             return asked_as(options, options.default)

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from gateway.logs import ThrottledWarnings
-from gateway.upstream.history import sealed
+from gateway.upstream.history.encrypted_reasoning import (
+    refuses_encrypted_reasoning,
+    without_encrypted_reasoning,
+)
 from gateway.upstream.routing.model_names import ModelClaims
 from gateway.upstream.routing.routed_backend import RoutedBackend
-from gateway.upstream.transport.faults import BackendAnswered, unreachable
+from gateway.upstream.transport.faults import BackendAnswered, backend_fault
 from lanes.codec import decode_lenient
 from lanes.errors import ClientFault, UpstreamFault
 from lanes.stream.backend_errors import ERROR_CODES, Reported, reported
@@ -117,9 +120,9 @@ class Router:
         """
         listings = [member.listing(headers) for member in self._members if member.lists]
         for listing in listings:
-            listing.ask()
+            listing.refresh_if_due()
         for listing in listings:
-            await listing.look()
+            await listing.get()
         models: dict[str, dict[str, Any]] = {}
         for member in self._members:
             for name, created in member.names(headers):
@@ -162,9 +165,9 @@ class Router:
         try:
             return await member.open(body, items, headers)
         except UpstreamFault as fault:
-            if len(self._members) == 1 or not sealed.is_refusal(fault):
+            if len(self._members) == 1 or not refuses_encrypted_reasoning(fault):
                 raise
-            readable = sealed.without(items)
+            readable = without_encrypted_reasoning(items)
             if len(readable) == len(items):
                 raise
         return await member.open(body, readable, headers)
@@ -174,9 +177,9 @@ class Router:
         if self._claims.find(name) is None and len(self._open) > 1:
             listings = [member.listing(headers) for member in self._open]
             for listing in listings:
-                listing.ask()
+                listing.refresh_if_due()
             for wait in (False, True):
-                lists = [await listing.look(wait=wait) for listing in listings]
+                lists = [await listing.get(wait=wait) for listing in listings]
                 if any(name in models for models in lists if models is not None):
                     break
         return self._taker(name, headers)
@@ -188,7 +191,7 @@ class Router:
             return self._members[at]
         if len(self._open) == 1:
             return self._open[0]
-        lists = [(member, member.listing(headers).found) for member in self._open]
+        lists = [(member, member.listing(headers).models) for member in self._open]
         sure = (member for member, models in lists if models is not None and name in models)
         maybe = (member for member, models in lists if models is None)
         return next(sure, None) or next(maybe, None)
@@ -218,7 +221,7 @@ class Router:
 
     def _spawn(self, task: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if self._tasks is None or self._tasks.cancel_scope.cancel_called:
-            raise unreachable("The gateway is shutting down.", status=503)
+            raise backend_fault("The gateway is shutting down.", status=503)
         self._tasks.start_soon(_run_detached, task)
 
 
@@ -249,7 +252,7 @@ async def _check_start(stream: PeekableStream, *, last: bool) -> None:
     if last:
         return
     events = await stream.first()
-    empty = unreachable("The backend ended its answer before it said anything.")
+    empty = backend_fault("The backend ended its answer before it said anything.")
     fault = _error_in(events[0]) if events else empty
     if fault is not None and _passes(fault):
         stream.close()

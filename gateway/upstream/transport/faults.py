@@ -1,4 +1,4 @@
-"""An HTTP answer that is no event stream -> the UpstreamFault that says why. Pure."""
+"""The faults of a backend, made from its HTTP answer or from what broke. Pure."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _MAX_TEXT = 500
 _MAX_MESSAGE = 8192
 
 _FORWARDED = frozenset({"retry-after", "retry-after-ms", "x-request-id"})
-#: What a browser shows of a page is what is left without these.
+#: What a browser does not show of a page: comments, scripts, styles and tags.
 _MARKUP = re.compile(
     r"<!--.*?(?:-->|\Z)|<(script|style)\b.*?(?:</\1\s*>|\Z)|<[^>]*(?:>|\Z)", re.I | re.S
 )
 
 
 class TransientFault(UpstreamFault):
-    """A fault before anything was relayed, which another try after `pause` seconds may not meet.
+    """A fault before anything was relayed; another try after `pause` seconds may succeed.
 
     `pause` is None where the backend named no time.
     """
@@ -35,57 +35,70 @@ class TransientFault(UpstreamFault):
 
 
 class BackendSilent(UpstreamFault):
-    """No answer in time."""
+    """The backend did not answer in time."""
 
 
 class BackendAnswered(UpstreamFault):
-    """The backend's own answer, which was no event stream."""
+    """The backend answered, but not with an event stream."""
 
 
 class TransientAnswer(BackendAnswered, TransientFault):
-    """One that another try may not meet."""
+    """The backend answered with an error that another try may not meet."""
 
 
 class SocketFull(TransientAnswer):
-    """The backend takes no more on this socket, and may on another."""
+    """The backend accepts no more responses on this socket, but may on another."""
 
 
-def unreachable(
+def backend_fault(
     message: str, *, status: int = 502, kind: type[UpstreamFault] = UpstreamFault
 ) -> UpstreamFault:
-    """Return the fault of a backend that was not reached, broke off (502) or was silent (504)."""
+    """Return the fault of a backend that cannot be reached, breaks off or is silent.
+
+    Args:
+        message: What happened, for the client.
+        status: 502 if it cannot be reached or breaks off, 504 if it is silent.
+        kind: The type of the fault.
+    """
     return kind(message, code=code_of(status, "", None, None), status=status, type="server_error")
 
 
-def another(fault: UpstreamFault, kind: type[UpstreamFault] | None = None) -> UpstreamFault:
-    """The same fault once more, for another one to raise and add to; `kind` changes its type."""
-    made = (kind or type(fault)).__new__(kind or type(fault), *fault.args)
-    made.__dict__.update(fault.__dict__)
-    return made
+def copy_fault(fault: UpstreamFault, kind: type[UpstreamFault] | None = None) -> UpstreamFault:
+    """Return a copy, for another task to raise and add to; `kind` changes its type."""
+    copy = (kind or type(fault)).__new__(kind or type(fault), *fault.args)
+    copy.__dict__.update(fault.__dict__)
+    return copy
 
 
-def refusal(status: int, headers: Mapping[str, str], body: bytes) -> UpstreamFault:
-    """Return the fault for an answer that is not 2xx, or is 2xx and no event stream.
+def answer_fault(status: int, headers: Mapping[str, str], body: bytes) -> UpstreamFault:
+    """Return the fault for an answer that is not 2xx, or is 2xx but not an event stream.
 
-    `headers` have lower-case names; `body` may be cut short. Understands the error bodies of all
-    known backends; the message is never empty, and only allow-listed headers go on. It is a
-    Transient for 502, 503, 504 and a 429 that says when to come back.
+    It understands the error bodies of all known backends. The message is never empty, and only
+    allow-listed headers are kept. The fault is a TransientFault for 502, 503, 504, and for a 429
+    that says when to come back.
+
+    Args:
+        status: The HTTP status.
+        headers: The headers, with lower-case names.
+        body: The body, which may be cut short.
     """
     fields = _fields(headers, body)
     message = fields.pop("message") or _default_message(status, headers)
-    shown = status
+    reported_status = status
     if status < 400:
-        shown = 502
-        kind = headers.get("content-type") or "no content type"
-        kind += f" ({headers['content-encoding']})" if "content-encoding" in headers else ""
-        message = f"The backend answered {status} with {kind} instead of an event stream: {message}"
+        reported_status = 502
+        content = headers.get("content-type") or "no content type"
+        content += f" ({headers['content-encoding']})" if "content-encoding" in headers else ""
+        message = (
+            f"The backend answered {status} with {content} instead of an event stream: {message}"
+        )
     pause = retry_after(headers)
-    again = status in (502, 503, 504) or (status == 429 and pause is not None)
-    fault = (TransientAnswer if again else BackendAnswered)(
+    transient = status in (502, 503, 504) or (status == 429 and pause is not None)
+    fault = (TransientAnswer if transient else BackendAnswered)(
         message[:_MAX_MESSAGE],
-        code=code_of(shown, message, fields.get("code"), fields.get("type")),
-        status=shown,
-        type=type_of(shown, fields.get("type")),
+        code=code_of(reported_status, message, fields.get("code"), fields.get("type")),
+        status=reported_status,
+        type=type_of(reported_status, fields.get("type")),
         param=_string(fields.get("param")),
         headers=_forwarded(headers) or None,
     )
@@ -103,7 +116,7 @@ def _forwarded(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds an answer asks to wait, or None if it names no number of them."""
+    """Return how many seconds an answer asks to wait, or None if it names no number."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         text = headers.get(name, "")
         if re.fullmatch(r"\d{1,12}(?:\.\d{1,12})?", text, re.ASCII):
@@ -112,9 +125,9 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _fields(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
-    """Find message, type, code and param in a body, wherever its backend puts them."""
+    """Return message, type, code and param of a body, wherever the backend puts them."""
     if headers.get("content-encoding", "identity").lower() != "identity":
-        return {"message": ""}  # we asked for none, and what it holds is anyone's guess
+        return {"message": ""}  # the request allowed no encoding, so the body cannot be read
     try:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

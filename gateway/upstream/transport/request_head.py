@@ -1,4 +1,4 @@
-"""The head of a request. Pure."""
+"""The head of an HTTP request, and which headers may be in it. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _PATH = re.compile(r"/[\x21-\x7e]*")
 
-#: What belongs to one hop, or frames the body: ours to say, whoever asks.
-SPOKEN_FOR = frozenset(
+#: Headers that belong to one hop or frame the body: only the gateway sets them.
+RESERVED_HEADERS = frozenset(
     {
         "accept-encoding",
         "connection",
@@ -38,22 +38,30 @@ _DEFAULTS = {
 }
 
 
-def sendable(name: str, value: str) -> bool:
-    """Whether a header of that name and value can go on the wire."""
+def is_sendable(name: str, value: str) -> bool:
+    """Return whether a header of that name and value can go on the wire."""
     return bool(_NAME.fullmatch(name) and _VALUE.fullmatch(value))
 
 
 def head(
     route: Route, path: str, headers: Mapping[str, str], length: int, method: str = "POST"
 ) -> bytes:
-    """Return the head of a request with a body of `length` bytes.
+    """Return the head of a request.
 
-    `headers` win over our defaults and lose against what frames the message. Raises ValueError
-    when one of them (its name is told, its value is not) or the path cannot go on the wire.
+    Args:
+        route: Where the backend is.
+        path: The path below the base URL.
+        headers: They override the defaults, except for RESERVED_HEADERS.
+        length: The length of the body in bytes.
+        method: The HTTP method.
+
+    Raises:
+        ValueError: The path or a header cannot go on the wire. The message has the header's name,
+            not its value.
     """
     if not _PATH.fullmatch(path):
         raise ValueError(f"{path!r} is no request path")
-    fields = {**_DEFAULTS, **checked(headers), "content-length": str(length)}
+    fields = {**_DEFAULTS, **sendable_headers(headers), "content-length": str(length)}
     if route.proxy is not None and route.proxy.authorization and not route.tunnelled:
         fields["proxy-authorization"] = route.proxy.authorization
     lines = [
@@ -65,11 +73,11 @@ def head(
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
-def checked(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers with lower-case names, without those that are ours to say. Raises ValueError."""
+def sendable_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers with lower-case names, without RESERVED_HEADERS. Raises ValueError."""
     fields = {}
     for name, value in headers.items():
-        if not sendable(name, value):
+        if not is_sendable(name, value):
             raise ValueError(f"header {name!r} cannot be sent")
         fields[name.lower()] = value
-    return {name: value for name, value in fields.items() if name not in SPOKEN_FOR}
+    return {name: value for name, value in fields.items() if name not in RESERVED_HEADERS}

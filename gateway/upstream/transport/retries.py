@@ -1,4 +1,4 @@
-"""Trying again what failed before anything of its answer was passed on."""
+"""Repeated attempts at a request while nothing of its answer was relayed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ _MAX_PAUSE = 3.0
 Answer = TypeVar("Answer")
 
 
-async def retried(attempt: Callable[[], Awaitable[Answer]], retries: int) -> Answer:
-    """The first answer of up to `retries` + 1 attempts; what is no Transient is raised at once."""
+async def retry(attempt: Callable[[], Awaitable[Answer]], retries: int) -> Answer:
+    """Return the first answer of up to `retries` + 1 attempts.
+
+    Raises any fault but a TransientFault at once, and the last one after all attempts.
+    """
     backoff = _FIRST_BACKOFF
     for _ in range(retries):
         try:
@@ -26,7 +29,7 @@ async def retried(attempt: Callable[[], Awaitable[Answer]], retries: int) -> Ans
         except TransientFault as fault:
             if fault.pause is not None and fault.pause > _MAX_PAUSE:
                 raise
-            # Spread, so that lanes that failed together do not come back together.
+            # At random, so that lanes that failed together do not come back together.
             pause = backoff * random.uniform(0.5, 1.5) if fault.pause is None else fault.pause
         await asyncio.sleep(pause)
         backoff *= 2

@@ -1,4 +1,4 @@
-"""Where a backend is, and the proxy on the way to it. Pure, but for the environment's proxies."""
+"""Where a backend is, and the proxy in front of it. Pure, except for the environment's proxies."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Address:
 
     @property
     def authority(self) -> str:
-        """`host:port` as a CONNECT request names it."""
+        """Return `host:port` as a CONNECT request names it."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """A proxy's address and the value of its Proxy-Authorization header, if it wants one."""
+    """A proxy's address, and the value of its Proxy-Authorization header if it needs one."""
 
     address: Address
     authorization: str | None = None
@@ -38,7 +38,7 @@ class Proxy:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A base URL taken apart, with the proxy that the environment names for it."""
+    """The parts of a base URL, with the proxy that the environment names for it."""
 
     address: Address
     host_header: str
@@ -48,26 +48,26 @@ class Route:
 
     @property
     def secure(self) -> bool:
-        """Whether any part of the way needs TLS."""
+        """Whether the backend or the proxy needs TLS."""
         return self.address.secure or (self.proxy is not None and self.proxy.address.secure)
 
     @property
     def tunnelled(self) -> bool:
-        """Whether the way leads through a tunnel (CONNECT) in the proxy."""
+        """Whether the connection is a tunnel (CONNECT) through the proxy."""
         return self.proxy is not None and self.address.secure
 
     def target(self, path: str) -> str:
-        """Return what the request line asks for: `path` below the base URL."""
+        """Return the target of the request line for a `path` below the base URL."""
         origin = ""
         if self.proxy is not None and not self.address.secure:
             origin = f"http://{self.host_header}"
         return f"{origin}{self.prefix}{path}{self.query}"
 
 
-def route(base_url: str, proxies: Mapping[str, str] | None = None) -> Route:
-    """Take a base URL apart. `proxies` (scheme -> URL) replaces the environment's.
+def parse_route(base_url: str, proxies: Mapping[str, str] | None = None) -> Route:
+    """Take a base URL apart; `proxies` (scheme -> URL) replaces those of the environment.
 
-    Raises ValueError with a message for the operator when the URL cannot be one.
+    Raises ValueError, with a message for the operator, when it cannot be a base URL.
     """
     parts = urlsplit(base_url)
     if parts.username is not None or parts.password is not None:
@@ -86,8 +86,8 @@ def route(base_url: str, proxies: Mapping[str, str] | None = None) -> Route:
     )
 
 
-def resolvable(host: str) -> bool:
-    """Whether a resolver can be asked for `host`: on empty and too long labels it breaks."""
+def is_resolvable(host: str) -> bool:
+    """Return whether a resolver can take `host`: it breaks on empty and on too long labels."""
     try:
         host.encode("idna")
     except UnicodeError:
@@ -98,8 +98,8 @@ def resolvable(host: str) -> bool:
 def _address(parts: SplitResult, url: str) -> Address:
     if parts.scheme not in _PORTS or not parts.hostname:
         raise ValueError(f"{url!r} is no base URL: it needs http:// or https:// and a host")
-    port = parts.port  # raises ValueError itself
-    if not resolvable(parts.hostname):
+    port = parts.port  # raises ValueError
+    if not is_resolvable(parts.hostname):
         raise ValueError(f"{url!r} is no base URL: no host can have that name")
     return Address(parts.scheme == "https", parts.hostname, port or _PORTS[parts.scheme])
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from gateway.config.settings import Settings
-from gateway.upstream.transport.websocket.client import SocketClient
+from gateway.upstream.transport.websocket.client import WebSocketClient
 from tests.support.gateway import serving
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pytest
 
     from gateway.process.server import GatewayServer
-    from gateway.upstream.transport.websocket.stream import SocketStream
+    from gateway.upstream.transport.websocket.stream import WebSocketStream
 
 #: What is the business of whoever speaks to the upstream itself.
 _INNER = ("dialect", "steer_boundary", "retries", "upstream_key")
@@ -50,16 +50,16 @@ class Behind:
                 yield base_url
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        post = SocketClient.post
+        post = WebSocketClient.post
 
         async def counted(
-            client: SocketClient, path: str, body: bytes, headers: Mapping[str, str]
-        ) -> SocketStream:
+            client: WebSocketClient, path: str, body: bytes, headers: Mapping[str, str]
+        ) -> WebSocketStream:
             self.posts += 1
             return await post(client, path, body, headers)
 
         monkeypatch.setattr("tests.support.gateway_stand.running", self.running)
-        monkeypatch.setattr(SocketClient, "post", counted)
+        monkeypatch.setattr(WebSocketClient, "post", counted)
 
     def kill(self) -> None:
         """Break all sockets of the inner gateways without a word."""

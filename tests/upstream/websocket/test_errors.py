@@ -201,11 +201,11 @@ async def test_an_event_that_is_too_large_fails_its_response_alone(
             await running.over()
         await stays.says("fine")
         await stays.have("fine")
-        assert one.links.busy == [2]
+        assert one.sockets.busy == [2]
         await running.peer.ended(running.lane, output="x" * 5000)
         await stays.says("still")
         await stays.have("fine", "still")
-        assert one.links.busy == [1]
+        assert one.sockets.busy == [1]
         await stays.finish()
 
 
@@ -322,7 +322,7 @@ async def test_what_a_sink_raises_is_that_responses_alone(server: Server) -> Non
             await soon(stream.relay(sink))
         await stays.says("on")
         await stays.have("on")
-        await until(lambda: one.links.busy == [2])  # the upstream has not ended it yet
+        await until(lambda: one.sockets.busy == [2])  # the upstream has not ended it yet
         await peer.ended(lane)
         await stays.finish()
-        assert one.links.busy == [0]
+        assert one.sockets.busy == [0]

@@ -41,8 +41,8 @@ async def test_a_limit_is_learned(server: Server, code: str) -> None:
     server.play = taking(3, code)
     async with client(server, retries=1) as one:
         streams = await asyncio.gather(*(post(one) for _ in range(20)))
-        assert sum(one.links.busy) == 20
-        assert max(one.links.busy) == 3
+        assert sum(one.sockets.busy) == 20
+        assert max(one.sockets.busy) == 3
         made = len(server.peers)
         for stream in streams:
             stream.close()

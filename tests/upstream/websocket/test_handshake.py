@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gateway.upstream.transport.faults import BackendAnswered
-from gateway.upstream.transport.websocket.client import SocketClient
-from gateway.upstream.transport.websocket.limits import SocketLimits
+from gateway.upstream.transport.websocket.client import WebSocketClient
+from gateway.upstream.transport.websocket.limits import WebSocketLimits
 from lanes.errors import UpstreamFault
 from tests.support import raw_http_server
 from tests.support.websocket_upstream import Opened, client, opened, post, running
@@ -30,11 +30,11 @@ async def http() -> AsyncIterator[raw_http_server.Server]:
         yield one
 
 
-def to(http: raw_http_server.Server, retries: int = 0, **terms: Any) -> SocketClient:
-    return SocketClient(http.url, SocketLimits(**terms), retries=retries, proxies={})
+def to(http: raw_http_server.Server, retries: int = 0, **terms: Any) -> WebSocketClient:
+    return WebSocketClient(http.url, WebSocketLimits(**terms), retries=retries, proxies={})
 
 
-async def refused(one: SocketClient) -> UpstreamFault:
+async def refused(one: WebSocketClient) -> UpstreamFault:
     with pytest.raises(UpstreamFault) as caught:
         await post(one)
     await one.aclose()
@@ -206,7 +206,7 @@ async def test_a_tunnel_whatever_the_scheme(
     async with running(ssl=ours if secured else None) as server, raw_http_server.running() as proxy:
         by = f"http://me:secret@127.0.0.1:{proxy.port}"
         url = f"{scheme}://127.0.0.1:{server.port}/v1"
-        one = SocketClient(url, proxies={scheme: by}, tls=theirs if secured else None)
+        one = WebSocketClient(url, proxies={scheme: by}, tls=theirs if secured else None)
         carrying = asyncio.create_task(tunnel(proxy, server.port))
         response: Opened = await opened(server, one)
         await response.says("a")
@@ -218,5 +218,5 @@ async def test_a_tunnel_whatever_the_scheme(
 
 async def test_a_certificate_that_does_not_hold(ours: ssl.SSLContext) -> None:
     async with running(ssl=ours) as server:
-        one = SocketClient(f"https://127.0.0.1:{server.port}", proxies={})
+        one = WebSocketClient(f"https://127.0.0.1:{server.port}", proxies={})
         assert "No TLS connection" in (await refused(one)).message

@@ -61,7 +61,7 @@ async def test_the_seventeenth_opens_another_socket(server: Server) -> None:
         assert len({each.lane for each in running}) == 16
         other = await opened(server, one)
         assert len(server.peers) == 2
-        assert one.links.busy == [16, 1]
+        assert one.sockets.busy == [16, 1]
         freed = running[3]
         await freed.finish()
         again = await opened(server, one, running[0].peer)
@@ -70,7 +70,7 @@ async def test_the_seventeenth_opens_another_socket(server: Server) -> None:
             await each.says("x")
             await each.have("x")
             await each.finish()
-        assert one.links.busy == [0, 0]
+        assert one.sockets.busy == [0, 0]
 
 
 async def test_names_are_used_again_and_again(server: Server) -> None:
@@ -130,7 +130,7 @@ async def test_an_idle_socket_is_closed(server: Server) -> None:
         await running.have("a")
         await running.finish()
         assert await running.peer.gone() == 1000
-        assert one.links.busy == []
+        assert one.sockets.busy == []
         other = await opened(server, one)
         await asyncio.sleep(0.1)
         await other.says("still")
@@ -152,7 +152,7 @@ async def test_an_old_socket_takes_no_more_and_closes_after_its_last(server: Ser
 
 
 async def test_the_number_of_sockets_is_bounded(server: Server) -> None:
-    async with client(server, links=2, retries=0) as one:
+    async with client(server, sockets=2, retries=0) as one:
         ann = await opened(server, one, authorization="ann")
         bob = await opened(server, one, authorization="bob")
         with pytest.raises(UpstreamFault, match="All 2 sockets") as caught:
@@ -197,7 +197,7 @@ async def test_a_socket_of_which_nobody_wants_anything_is_closed(server: Server)
         await second.have("a")
         second.relaying.cancel()
         assert await first.peer.gone() == 1000
-        assert one.links.busy == []
+        assert one.sockets.busy == []
 
 
 async def test_a_create_that_is_cancelled_closes_its_socket(server: Server) -> None:
@@ -215,7 +215,7 @@ async def test_a_name_that_never_ends_is_given_up(server: Server) -> None:
         for number in range(6):
             await stays.says(str(number))
             await asyncio.sleep(0.03)
-        await until(lambda: one.links.busy == [1])
+        await until(lambda: one.sockets.busy == [1])
         other = await opened(server, one)  # the name that did not end is not used again
         assert other.peer is not stays.peer
         await stays.finish()

@@ -13,7 +13,7 @@ from tests.support.websocket_upstream import Opened, client, opened
 
 if TYPE_CHECKING:
     from gateway.upstream.transport.websocket.native_steering import NativeSteering
-    from gateway.upstream.transport.websocket.stream import SocketStream
+    from gateway.upstream.transport.websocket.stream import WebSocketStream
     from tests.support.websocket_upstream import Peer, Server
 
 
@@ -28,7 +28,7 @@ class Steered:
         assert running.stream.steering is not None
         self.running = running
         self.peer, self.lane = running.peer, running.lane
-        self.steering: NativeSteering = running.stream.steering
+        self.steering: NativeSteering[WebSocketStream] = running.stream.steering
         self.refused: list[str] = []
 
     def steer(self, name: str) -> None:
@@ -67,7 +67,7 @@ class Steered:
             await self.accepted(steer)
         await self.stopped()
 
-    async def follows(self, *steers: str) -> SocketStream | None:
+    async def follows(self, *steers: str) -> WebSocketStream | None:
         with anyio.fail_after(5):
             return await self.steering.follow(steers)
 
@@ -147,9 +147,9 @@ async def test_one_that_carries_others_is_given_up(server: Server, bound: list[s
         await first.peer.created(first.lane, "up2", "up1")
         await first.peer.delta(first.lane, "unheard")
         assert await first.follows(*bound) is None
-        assert one.links.busy == [2]
+        assert one.sockets.busy == [2]
         await first.peer.ended(first.lane)
-        await until(lambda: one.links.busy == [1])
+        await until(lambda: one.sockets.busy == [1])
         await usable(server, one, first)
         await stays.finish()
 
@@ -164,9 +164,9 @@ async def test_one_that_nobody_asks_for_is_given_up(server: Server) -> None:
         await first.peer.delta(first.lane, "unheard")
         await stays.says("heard")
         await stays.have("heard")
-        assert one.links.busy == [2]
+        assert one.sockets.busy == [2]
         await first.peer.ended(first.lane)
-        await until(lambda: one.links.busy == [1])
+        await until(lambda: one.sockets.busy == [1])
         await stays.finish()
 
 
@@ -174,7 +174,7 @@ async def test_giving_up_the_only_one_closes_the_socket(server: Server) -> None:
     async with client(server, native=True) as one:
         first = await steered(server, one)
         await first.stops_for("a")
-        assert one.links.busy == [1]
+        assert one.sockets.busy == [1]
         first.steering.give_up()
         assert await first.peer.gone() == 1000
 
@@ -329,7 +329,7 @@ async def test_silence_until_after_the_end(server: Server) -> None:
         await first.running.finish()
         assert await first.follows("a") is None
         assert first.refused == ["a"]
-        await until(lambda: one.links.busy == [1])
+        await until(lambda: one.sockets.busy == [1])
         await first.accepted("a")
         await first.peer.created(first.lane, "up2", "up1")
         again = await opened(server, one, stays.peer)
@@ -371,8 +371,8 @@ async def test_a_response_without_an_id_is_not_steered(server: Server) -> None:
         await stays.finish()
 
 
-async def _posted(one: Any) -> SocketStream:
-    stream: SocketStream = await one.post("/responses", b'{"model":"m"}', {})
+async def _posted(one: Any) -> WebSocketStream:
+    stream: WebSocketStream = await one.post("/responses", b'{"model":"m"}', {})
     return stream
 
 
@@ -391,7 +391,7 @@ async def test_a_steered_response_that_nobody_wants(server: Server) -> None:
         await first.peer.delta(first.lane, "unheard")
         await stays.says("heard")
         await stays.have("heard")
-        assert one.links.busy == [2]
+        assert one.sockets.busy == [2]
         await first.peer.ended(first.lane)
         await stays.says("too")
         await stays.have("heard", "too")
@@ -407,7 +407,7 @@ async def test_a_successor_of_something_else_is_none(server: Server) -> None:
         await first.peer.created(first.lane, "up2", "other")
         assert await first.follows("a") is None
         await first.peer.ended(first.lane)
-        await until(lambda: one.links.busy == [1])
+        await until(lambda: one.sockets.busy == [1])
         await stays.finish()
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gateway.upstream.transport.websocket.event_heads import edges
+from gateway.upstream.transport.websocket.event_heads import read_edges
 from lanes.errors import UpstreamFault
 from tests.support.websocket_upstream import asked, client, opened
 from tests.upstream.websocket.test_native import message
@@ -114,4 +114,4 @@ async def test_what_a_client_calls_a_lane_is_none(server: Server, first: bool) -
     ],
 )
 def test_the_two_ends(first: bytes, last: bytes, found: tuple[str, str]) -> None:
-    assert edges(first, last) == found
+    assert read_edges(first, last) == found

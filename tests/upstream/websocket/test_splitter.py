@@ -10,7 +10,7 @@ from websockets.frames import Frame, Opcode
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
-from gateway.upstream.transport.websocket.frame_splitter import FrameSplitter, TooLarge
+from gateway.upstream.transport.websocket.frame_splitter import FrameSplitter, FrameTooLarge
 
 LENGTHS = st.sampled_from([0, 1, 125, 126, 127, 300, 65535, 65536, 70000])
 MESSAGES = st.lists(st.tuples(LENGTHS, st.sampled_from(["text", "binary", "parts", "ping"])))
@@ -90,7 +90,7 @@ def test_what_is_too_large_is_passed_over(length: int, every: int) -> None:
 def test_what_is_too_large_and_no_plain_text(kind: str) -> None:
     opcode = Opcode.BINARY if kind == "binary" else Opcode.TEXT
     frame = Frame(opcode, b"x" * 1001).serialize(mask=kind == "masked")
-    with pytest.raises(TooLarge):
+    with pytest.raises(FrameTooLarge):
         Reader(limit=1000).splitter.feed(frame)
 
 

@@ -1,4 +1,4 @@
-"""The HTTP client of one backend: streams, retried while nothing was relayed, and small asks."""
+"""The HTTP client of one backend: event streams, and small requests with a whole answer."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gateway.upstream.transport import defaults, request_head
-from gateway.upstream.transport.faults import BackendSilent, refusal, unreachable
-from gateway.upstream.transport.http.connection import Stale
+from gateway.upstream.transport.faults import BackendSilent, answer_fault, backend_fault
+from gateway.upstream.transport.http.connection import StaleConnection
 from gateway.upstream.transport.http.pool import HttpPool
-from gateway.upstream.transport.http.reply import Reply
+from gateway.upstream.transport.http.reply import HttpReply
 from gateway.upstream.transport.http.sse import SseSplitter
-from gateway.upstream.transport.http.stream import EventStream
-from gateway.upstream.transport.retries import retried
-from gateway.upstream.transport.route import route
+from gateway.upstream.transport.http.stream import HttpStream
+from gateway.upstream.transport.retries import retry
+from gateway.upstream.transport.route import parse_route
 from lanes.errors import UpstreamFault
 
 if TYPE_CHECKING:
@@ -37,14 +37,23 @@ class FetchedAnswer:
 
 
 class HttpClient:
-    """Speaks to the backend at `base_url`; times are seconds. Connections are kept and reused.
+    """Sends requests to one backend over connections that it keeps and reuses.
 
-    There is no limit on the whole of a stream: `connect_timeout` bounds reaching the backend,
-    `first_byte_timeout` the silence before the body, `idle_timeout` the silence within it. A
-    request is tried again up to `retries` times while nothing of its answer was passed on. `tls`
-    replaces the default context, `proxies` (scheme -> URL) those of the environment.
+    Nothing limits how long a stream takes as a whole.
 
-    Raises ValueError on a bad URL.
+    Args:
+        base_url: The backend's URL.
+        connect_timeout: Seconds to connect, TLS included.
+        first_byte_timeout: Seconds of silence before the body.
+        idle_timeout: Seconds of silence within the body.
+        max_event_bytes: The largest event.
+        retries: How often a request is tried again while nothing of its answer was relayed.
+        keep_idle: Seconds for which an idle connection is kept.
+        tls: Replaces the default context.
+        proxies: Scheme -> URL; replaces the proxies of the environment.
+
+    Raises:
+        ValueError: The URL is not a base URL.
     """
 
     def __init__(
@@ -60,24 +69,32 @@ class HttpClient:
         tls: ssl.SSLContext | None = None,
         proxies: Mapping[str, str] | None = None,
     ) -> None:
-        self._route = route(base_url, proxies)
-        self._first_byte = first_byte_timeout
-        self._idle = idle_timeout
+        self._route = parse_route(base_url, proxies)
+        self._first_byte_timeout = first_byte_timeout
+        self._idle_timeout = idle_timeout
         self._max_event_bytes = max_event_bytes
         self._retries = retries
         self.pool = HttpPool(
             self._route, connect_timeout=connect_timeout, keep_idle=keep_idle, tls=tls
         )
 
-    async def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> EventStream:
+    async def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> HttpStream:
         """Send one request and wait for the head of its event stream.
 
-        The stream is the caller's to relay, release or close. Raises UpstreamFault when the
-        backend cannot be reached, is silent or answers anything but an event stream, and
-        ValueError on a header that cannot be sent. Cancelling it closes the connection.
+        The caller must relay, release or close the stream. Cancelling closes the connection.
+
+        Args:
+            path: The path below the base URL.
+            body: The JSON of the request.
+            headers: The headers of the request.
+
+        Raises:
+            UpstreamFault: The backend cannot be reached, is silent or answers anything but an event
+                stream.
+            ValueError: A header cannot be sent.
         """
         message = [request_head.head(self._route, path, headers, len(body)), body]
-        return await retried(lambda: self._attempt(message), self._retries)
+        return await retry(lambda: self._attempt(message), self._retries)
 
     async def fetch(
         self,
@@ -88,41 +105,52 @@ class HttpClient:
         *,
         timeout: float = 10.0,
     ) -> FetchedAnswer:
-        """Send one small request and read its whole answer, whatever its status is.
+        """Send one small request and return its whole answer, whatever its status is.
 
-        Never tried again. Raises UpstreamFault when the backend cannot be reached, breaks off, or
-        is not done within `timeout` seconds; a body is cut off after 4 MiB.
+        It is sent once. The body is cut off after 4 MiB.
+
+        Args:
+            method: The HTTP method.
+            path: The path below the base URL.
+            headers: The headers of the request.
+            body: The JSON of the request, if it has any.
+            timeout: Seconds for the whole answer.
+
+        Raises:
+            UpstreamFault: The backend cannot be reached, breaks off, or is not done in time.
         """
         message = [request_head.head(self._route, path, headers, len(body), method), body]
         try:
             async with asyncio.timeout(timeout):
                 try:
                     reply = await self._exchange(message)
-                except Stale:
+                except StaleConnection:
                     reply = await self._exchange(message, fresh=True)
-                got = await _read(reply, _MAX_ANSWER_BYTES)
+                answer_body = await _read(reply, _MAX_ANSWER_BYTES)
         except TimeoutError:
             text = f"The backend did not answer within {timeout:g} seconds."
-            raise unreachable(text, status=504, kind=BackendSilent) from None
-        return FetchedAnswer(reply.status, reply.headers, got)
+            raise backend_fault(text, status=504, kind=BackendSilent) from None
+        return FetchedAnswer(reply.status, reply.headers, answer_body)
 
     async def aclose(self) -> None:
         """Close all connections; streams still relayed end with an UpstreamFault."""
         await self.pool.aclose()
 
-    async def _attempt(self, message: list[bytes]) -> EventStream:
+    async def _attempt(self, message: list[bytes]) -> HttpStream:
         try:
             reply = await self._exchange(message)
-        except Stale:
+        except StaleConnection:
             reply = await self._exchange(message, fresh=True)
         if reply.status < 300 and _is_stream(reply.headers):
-            return EventStream(reply, SseSplitter(self._max_event_bytes))
-        raise await _refusal(reply)
+            return HttpStream(reply, SseSplitter(self._max_event_bytes))
+        raise await _answer_fault(reply)
 
-    async def _exchange(self, message: list[bytes], *, fresh: bool = False) -> Reply:
-        """Send, and wait for the head."""
+    async def _exchange(self, message: list[bytes], *, fresh: bool = False) -> HttpReply:
+        """Send a request and wait for the head of its answer."""
         connection = await self.pool.acquire(fresh=fresh)
-        reply = Reply(connection, first_byte=self._first_byte, idle=self._idle)
+        reply = HttpReply(
+            connection, first_byte_timeout=self._first_byte_timeout, idle_timeout=self._idle_timeout
+        )
         try:
             connection.send(message, reply)
             await reply.head()
@@ -132,17 +160,17 @@ class HttpClient:
         return reply
 
 
-async def _refusal(reply: Reply) -> UpstreamFault:
-    """Read what the backend has to say, within bounds; what came of it has to do."""
+async def _answer_fault(reply: HttpReply) -> UpstreamFault:
+    """Read the error body within its limits, and return the fault; part of a body will do."""
     body = bytearray()
     with suppress(TimeoutError, UpstreamFault):
         async with asyncio.timeout(_ERROR_SECONDS):
             await _read(reply, _MAX_ERROR_BYTES, body)
-    return refusal(reply.status, reply.headers, bytes(body))
+    return answer_fault(reply.status, reply.headers, bytes(body))
 
 
-async def _read(reply: Reply, limit: int, into: bytearray | None = None) -> bytes:
-    """Read a body, `limit` bytes of it at most; `into` keeps what came when reading it failed."""
+async def _read(reply: HttpReply, limit: int, into: bytearray | None = None) -> bytes:
+    """Return up to `limit` bytes of the body; `into` keeps what arrived when reading fails."""
     body = bytearray() if into is None else into
 
     def take(data: bytes) -> None:
@@ -159,7 +187,7 @@ async def _read(reply: Reply, limit: int, into: bytearray | None = None) -> byte
 
 
 def _is_stream(headers: Mapping[str, str]) -> bool:
-    """Whether the body may be server-sent events; some backends say text/plain, or nothing."""
+    """Return whether the body may be an event stream; some backends send text/plain or no type."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     encoding = headers.get("content-encoding", "identity").lower()
     return encoding == "identity" and not kind.endswith(("html", "json", "xml"))

@@ -1,12 +1,12 @@
-"""Connections to one backend: made when needed, kept while idle, without an upper bound."""
+"""The connections to one backend: made when needed, kept while idle, any number of them."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
 
-from gateway.upstream.transport.dialing import reach, tls_context
-from gateway.upstream.transport.faults import unreachable
+from gateway.upstream.transport.dialing import connect, tls_context
+from gateway.upstream.transport.faults import backend_fault
 from gateway.upstream.transport.http.connection import HttpConnection
 
 if TYPE_CHECKING:
@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 
 
 class HttpPool:
-    """Hands out connections to `route`, the last used first.
+    """Hands out connections, the last used first.
 
-    `connect_timeout` bounds name look-up, TCP, proxy and TLS together, in seconds. A connection
-    that was idle for `keep_idle` seconds is closed. `tls` replaces the default context.
+    Args:
+        route: Where the backend is.
+        connect_timeout: Seconds for name look-up, TCP, proxy and TLS together.
+        keep_idle: Seconds after which an idle connection is closed.
+        tls: Replaces the default context.
     """
 
     def __init__(
@@ -48,11 +51,11 @@ class HttpPool:
 
     @property
     def idle(self) -> int:
-        """The number of idle ones among them."""
+        """The number of open connections that are idle."""
         return len(self._idle)
 
     async def acquire(self, *, fresh: bool = False) -> HttpConnection:
-        """Return a connection nobody uses, a new one if `fresh`. Raises UpstreamFault."""
+        """Return a connection that is not in use, a new one if `fresh`. Raises UpstreamFault."""
         while self._idle and not fresh:
             connection, _ = self._idle.popitem()
             if not connection.closed:
@@ -66,7 +69,7 @@ class HttpPool:
         return connection
 
     async def aclose(self) -> None:
-        """Close every connection, also those in use, and wait until their sockets are closed."""
+        """Close every connection, also those in use, and wait until all sockets are closed."""
         self._closed = True
         if self._sweeper is not None:
             self._sweeper.cancel()
@@ -79,7 +82,7 @@ class HttpPool:
     async def _dial(self) -> HttpConnection:
         if self._closed:
             raise _shutting_down()
-        return await reach(
+        return await connect(
             self._route,
             lambda: HttpConnection(self._keep, self._lost),
             self._tls,
@@ -101,7 +104,7 @@ class HttpPool:
             self._empty.set_result(None)
 
     def _sweep(self) -> None:
-        """Close what was idle for too long; one timer for all of them."""
+        """Close what was idle for too long; one timer serves all connections."""
         self._sweeper = None
         loop = asyncio.get_running_loop()
         for connection in list(self._idle):
@@ -114,4 +117,4 @@ class HttpPool:
 
 
 def _shutting_down() -> UpstreamFault:
-    return unreachable("The gateway is shutting down.", status=503)
+    return backend_fault("The gateway is shutting down.", status=503)

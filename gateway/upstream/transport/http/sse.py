@@ -1,10 +1,10 @@
-"""Server-sent events: bytes at any chunking in, (event name, data) out. Pure, and never decodes."""
+"""Server-sent events: bytes in any chunks -> (event name, data), still encoded. Pure."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.upstream.transport.faults import unreachable
+from gateway.upstream.transport.faults import backend_fault
 
 if TYPE_CHECKING:
     from lanes.errors import UpstreamFault
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 _BOM = b"\xef\xbb\xbf"
 _DATA = b"data: "
-_SMALL = 4096  # of a longer read it is not worth asking whether it holds one event only
+_SMALL = 4096  # a longer read hardly ever holds one event only
 
-#: `event:` lines seen so far and the names in them, so that a known line costs one look-up. Shared
-#: by all streams; a backend has a dozen names, and the bound keeps one that makes up names out.
+#: `event:` lines seen so far -> the names in them, so that a line costs one look-up. All streams
+#: share it. A backend has a dozen names; the bound stops one that makes names up.
 _NAMES: dict[bytes, str] = {}
 _MAX_NAMES = 256
 
 
 class SseSplitter:
-    """Splits one body into events; an event without data, or with empty data, is none.
+    """Splits one body into events, and skips those without data or with empty data.
 
     `max_event_bytes` bounds one event, all its lines together. Bytes are buffered only while an
-    event is unfinished, and joined once, so a long event costs linear time at any chunking.
+    event is unfinished, and joined once, so a long event costs linear time in chunks of any size.
     """
 
     __slots__ = ("_after_cr", "_head", "_limit", "_pending", "_small", "_unusual")
@@ -32,37 +32,37 @@ class SseSplitter:
     def __init__(self, max_event_bytes: int) -> None:
         self._limit = max_event_bytes
         self._pending = bytearray()
-        self._head: bytes | None = b""  # what may be the start of a byte order mark; None: past it
+        self._head: bytes | None = b""  # perhaps the start of a byte order mark; None: it is past
         self._after_cr = False
         self._unusual = True  # the next read needs `_normalise` whatever is in it
         self._small = min(_SMALL, max_event_bytes)
 
     def feed(self, data: bytes) -> list[Event]:
-        """Take one read; return the events it completes. Raises UpstreamFault on a huge event."""
+        """Return the events that one read completes. Raises UpstreamFault if one is too large."""
         if self._unusual or b"\r" in data:
             data = self._normalise(data)
         if len(data) < self._small and not self._pending:
             lines = data.split(b"\n", 4)
-            if len(lines) == 4:  # one event in one read, the everyday case
+            if len(lines) == 4:  # one event in one read, the usual case
                 head, line, blank, end = lines
                 name = _NAMES.get(head)
                 if name is not None and line[:6] == _DATA != line and not (blank or end):
                     return [(name, line[6:])]
-            elif len(lines) == 3:  # the same without a name
+            elif len(lines) == 3:  # the same without an `event:` line
                 line, blank, end = lines
                 if line[:6] == _DATA != line and not (blank or end):
                     return [(None, line[6:])]
         return self._feed(data)
 
     def finish(self) -> list[Event]:
-        """Return the event the body ended in, if it only lacked its blank line. Call once."""
+        """Return the last event if only its blank line is missing. Call once, at the body's end."""
         rest = bytes(self._pending).removesuffix(b"\n")
         self._pending.clear()
         self._measure(rest)
         return _any(rest)
 
     def _feed(self, data: bytes) -> list[Event]:
-        """Take a read of any layout, its line ends normalised."""
+        """Return the events of a read of any layout, its line ends normalised."""
         if self._pending or not data.endswith(b"\n\n"):
             data = self._complete(data)
         if not data:
@@ -99,7 +99,7 @@ class SseSplitter:
             raise self._too_large()
 
     def _too_large(self) -> UpstreamFault:
-        return unreachable(f"The backend sent an event of more than {self._limit} bytes.")
+        return backend_fault(f"The backend sent an event of more than {self._limit} bytes.")
 
     def _normalise(self, data: bytes) -> bytes:
         """Drop a leading byte order mark and turn CR LF and CR into LF."""
@@ -111,7 +111,7 @@ class SseSplitter:
             self._head = None
             data = data.removeprefix(_BOM)
         if self._after_cr and data:
-            # The CR has ended its line already; this LF is the other half of the same line end.
+            # The CR has ended its line already; this LF belongs to the same line end.
             data = data.removeprefix(b"\n")
             self._after_cr = False
         if b"\r" in data:
@@ -122,31 +122,31 @@ class SseSplitter:
 
 
 def _aligned(lines: list[bytes]) -> list[Event] | None:
-    """Read events that all look `event: x, data: y, blank` or all `data: y, blank`, else None."""
+    """Return events that all are `event: x, data: y, blank`, or all `data: y, blank`, else None."""
     line = iter(lines)
-    found: list[Event]
+    events: list[Event]
     try:
         if lines[0][:6] == _DATA:
-            wanted = len(lines) // 2
-            found = [
+            count = len(lines) // 2
+            events = [
                 (None, value[6:])
                 for value, blank in zip(line, line, strict=False)
                 if not blank and value[:6] == _DATA != value
             ]
         else:
-            wanted = len(lines) // 3
-            found = [
+            count = len(lines) // 3
+            events = [
                 (_NAMES[head], value[6:])
                 for head, value, blank in zip(line, line, line, strict=False)
                 if not blank and value[:6] == _DATA != value
             ]
     except KeyError:
         return None
-    return found if len(found) == wanted else None
+    return events if len(events) == count else None
 
 
 def _any(data: bytes) -> list[Event]:
-    """Read events of any layout."""
+    """Return events of any layout."""
     return [event for block in data.split(b"\n\n") if (event := _event(block))]
 
 

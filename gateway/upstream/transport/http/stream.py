@@ -1,4 +1,4 @@
-"""`lanes.ports.Stream` over one HTTP answer."""
+"""The events of one HTTP answer, as `lanes.ports.Stream`."""
 
 from __future__ import annotations
 
@@ -8,41 +8,41 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gateway.upstream.transport.http.reply import Reply
+    from gateway.upstream.transport.http.reply import HttpReply
     from gateway.upstream.transport.http.sse import SseSplitter
     from lanes.ports import Event
 
 
-class EventStream:
-    """The events of one answer, on their way. Its head was a good one."""
+class HttpStream:
+    """The events of one answer whose head is good, as they arrive."""
 
-    def __init__(self, reply: Reply, splitter: SseSplitter) -> None:
+    def __init__(self, reply: HttpReply, splitter: SseSplitter) -> None:
         self._reply = reply
         self._splitter = splitter
         self._split = splitter.feed
-        self._sink: Callable[[list[Event]], None] = _nowhere
+        self._sink: Callable[[list[Event]], None] = _discard
         self._wanted = True
         self._kept: list[Event] = []
         self.headers = reply.headers
-        #: Over HTTP there is no way to tell the backend of a steer.
+        #: HTTP has no way to pass a steer to the backend.
         self.steering = None
 
     async def first(self) -> list[Event]:
-        """Wait for the first events and leave them to `relay`; none if the body ends without any.
+        """Return the first events, which `relay` passes on later; none if the body has none.
 
-        Raises UpstreamFault as `relay` does, and cancelling it closes the connection. Call once.
+        Raises UpstreamFault as `relay` does. Cancelling closes the connection. Call once.
         """
-        come = asyncio.get_running_loop().create_future()
+        arrival = asyncio.get_running_loop().create_future()
 
         def keep(events: list[Event]) -> None:
             self._kept += events
-            if not come.done():
-                come.set_result(None)
+            if not arrival.done():
+                arrival.set_result(None)
 
         self._sink = keep
         try:
             self._reply.start(self._receive)
-            await self._reply.until(come)
+            await self._reply.until(arrival)
         except BaseException:
             self._reply.close()
             raise
@@ -52,9 +52,12 @@ class EventStream:
     async def relay(self, sink: Callable[[list[Event]], None]) -> None:
         """Call `sink` with all events of each network read, from within that read.
 
-        Returns when the body has ended as it should, or after `release` or `close`. Raises
-        UpstreamFault when it breaks off or is silent too long, and whatever `sink` raises.
-        Cancelling it closes the connection. Call once.
+        Returns when the body has ended as it should, or after `release` or `close`. Cancelling
+        closes the connection. Call once.
+
+        Raises:
+            UpstreamFault: The body breaks off, or is silent for too long.
+            Exception: Whatever `sink` raises (D18).
         """
         self._sink = sink
         reply = self._reply
@@ -67,28 +70,28 @@ class EventStream:
             if self._wanted and (last := self._splitter.finish()):
                 sink(last)
         finally:
-            reply.close()  # it is over, or we are cancelled
+            reply.close()  # it is over, or this call was cancelled
 
     def release(self) -> None:
-        """Want nothing more: `relay` returns; the connection is kept if the body ends soon."""
+        """End `relay`; keep the connection if the body ends within a second."""
         self._wanted = False
         self._reply.release()
 
     def close(self) -> None:
-        """Close the connection now, so that the backend stops generating; `relay` returns."""
+        """Close the connection now, so that the backend stops generating; end `relay`."""
         self._wanted = False
         self._reply.close()
 
-    def afterwards(self, then: Callable[[], None]) -> None:
-        """Call `then` when nothing of the request is at the backend any more; at once if so."""
-        self._reply.afterwards(then)
+    def afterwards(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once the backend is done with the request, at once if it is."""
+        self._reply.afterwards(callback)
 
     def pause(self) -> None:
-        """Read no more until `resume`; the backend feels it. Idempotent."""
+        """Stop reading until `resume`, so that the backend must stop sending. Idempotent."""
         self._reply.pause()
 
     def resume(self) -> None:
-        """Read on. Idempotent."""
+        """Read again. Idempotent."""
         self._reply.resume()
 
     def _receive(self, data: bytes) -> None:
@@ -96,9 +99,9 @@ class EventStream:
             events = self._split(data)
             if events:
                 self._sink(events)
-        except Exception as error:  # noqa: BLE001  it is `relay`'s to raise, not the event loop's
+        except Exception as error:  # noqa: BLE001  `relay` raises it, not the event loop (D18)
             self._reply.fail(error)
 
 
-def _nowhere(_: list[Event]) -> None:
-    """Take nothing: `relay` was not called yet."""
+def _discard(_: list[Event]) -> None:
+    """Stand in until `relay` is called."""

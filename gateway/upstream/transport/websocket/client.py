@@ -1,4 +1,4 @@
-"""The WebSocket client of one backend, with the face of `HttpClient.post`."""
+"""The WebSocket client of one backend, with the same `post` as `HttpClient`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gateway.upstream.transport.faults import SocketFull
-from gateway.upstream.transport.request_head import checked
-from gateway.upstream.transport.retries import retried
-from gateway.upstream.transport.route import route
-from gateway.upstream.transport.websocket.limits import SocketLimits
+from gateway.upstream.transport.request_head import sendable_headers
+from gateway.upstream.transport.retries import retry
+from gateway.upstream.transport.route import parse_route
+from gateway.upstream.transport.websocket.limits import WebSocketLimits
 from gateway.upstream.transport.websocket.pool import UpstreamSocketPool
 from lanes.codec import encode
 
@@ -19,27 +19,32 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gateway.upstream.transport.websocket.lane import UpstreamLane
-    from gateway.upstream.transport.websocket.stream import SocketStream
+    from gateway.upstream.transport.websocket.stream import WebSocketStream
 
-#: Headers that are about one request's trace or about bodies: a shared socket has neither.
-_LEFT_OUT = frozenset({"traceparent", "tracestate", "accept", "content-type"})
+#: Headers of one request's trace or of a body: a shared socket has neither.
+_REQUEST_HEADERS = frozenset({"traceparent", "tracestate", "accept", "content-type"})
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-class SocketClient:
-    """Speaks to the backend at `base_url` over pooled sockets.
+class WebSocketClient:
+    """Sends creates to one backend over pooled sockets.
 
-    A response is asked for up to `retries` + 1 times while none of it was passed on. With `native`
-    its stream can be steered. `tls` replaces the default context, `proxies` (scheme -> URL) those
-    of the environment.
+    Args:
+        base_url: The backend's URL, with http or https.
+        limits: The limits of its sockets.
+        retries: How often a create is sent again while nothing of its response was relayed.
+        native: Whether the backend itself can steer the streams.
+        tls: Replaces the default context.
+        proxies: Scheme -> URL; replaces the proxies of the environment.
 
-    Raises ValueError on a bad URL.
+    Raises:
+        ValueError: The URL is not a base URL.
     """
 
     def __init__(
         self,
         base_url: str,
-        terms: SocketLimits | None = None,
+        limits: WebSocketLimits | None = None,
         *,
         retries: int = 2,
         native: bool = False,
@@ -47,38 +52,51 @@ class SocketClient:
         proxies: Mapping[str, str] | None = None,
     ) -> None:
         self._retries = retries
-        self.links = UpstreamSocketPool(
-            route(base_url, proxies), terms or SocketLimits(), native=native, tls=tls
+        self.sockets = UpstreamSocketPool(
+            parse_route(base_url, proxies), limits or WebSocketLimits(), native=native, tls=tls
         )
 
-    async def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> SocketStream:
-        """Ask for one response and wait for its first event; `body` is that of a POST.
+    async def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> WebSocketStream:
+        """Send one create and wait for the first event of its response.
 
-        The stream is the caller's to relay, release or close. Raises UpstreamFault when the
-        backend cannot be reached, is silent or refuses, and ValueError on a header that cannot be
-        sent.
+        The caller must relay, release or close the stream.
+
+        Args:
+            path: The path below the base URL.
+            body: The JSON that a POST would carry.
+            headers: The headers of the upgrade; only requests with the same ones share a socket.
+
+        Raises:
+            UpstreamFault: The backend cannot be reached, is silent or refuses the create.
+            ValueError: A header cannot be sent.
         """
-        shown = {name: value for name, value in checked(headers).items() if name not in _LEFT_OUT}
+        upgrade_headers = {
+            name: value
+            for name, value in sendable_headers(headers).items()
+            if name not in _REQUEST_HEADERS
+        }
         fields = _fields(body)
         fields.pop("stream", None)  # implied
         create = encode(fields)[1:]
-        return await retried(lambda: self._attempt(path, create, shown), self._retries)
+        return await retry(lambda: self._attempt(path, create, upgrade_headers), self._retries)
 
     async def aclose(self) -> None:
         """Close all sockets; streams still relayed end with an UpstreamFault."""
-        await self.links.aclose()
+        await self.sockets.aclose()
 
-    async def _attempt(self, path: str, create: bytes, headers: Mapping[str, str]) -> SocketStream:
-        """One try; that a socket which has served takes no more is none, and soon known of all."""
+    async def _attempt(
+        self, path: str, create: bytes, headers: Mapping[str, str]
+    ) -> WebSocketStream:
+        """Send the create until a socket takes it; a full socket in use costs no retry (D25)."""
         while True:
-            lane = await self.links.lane(path, headers)
+            lane = await self.sockets.lane(path, headers)
             try:
-                return await self._ask(lane, create)
+                return await self._begin(lane, create)
             except SocketFull:
                 if not lane.proven:
                     raise
 
-    async def _ask(self, lane: UpstreamLane, create: bytes) -> SocketStream:
+    async def _begin(self, lane: UpstreamLane, create: bytes) -> WebSocketStream:
         stream = lane.begin(create)
         try:
             await stream.head()

@@ -1,4 +1,4 @@
-"""One WebSocket to a backend: lanes out, their events in."""
+"""One WebSocket to a backend: its frames, pings and timers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, cast
 from websockets.exceptions import InvalidState
 from websockets.frames import Frame, Opcode
 
-from gateway.upstream.transport.faults import TransientFault, another, unreachable
-from gateway.upstream.transport.websocket.frame_splitter import FrameSplitter, TooLarge
-from gateway.upstream.transport.websocket.lane_switch import LaneSwitch, ended, too_large
+from gateway.upstream.transport.faults import TransientFault, backend_fault, copy_fault
+from gateway.upstream.transport.websocket.frame_splitter import FrameSplitter, FrameTooLarge
+from gateway.upstream.transport.websocket.lane_switch import (
+    LaneSwitch,
+    event_too_large,
+    socket_closed,
+)
 from lanes.errors import UpstreamFault
 
 if TYPE_CHECKING:
@@ -19,22 +23,30 @@ if TYPE_CHECKING:
 
     from gateway.upstream.transport.websocket.handshake import Handshake
     from gateway.upstream.transport.websocket.lane import UpstreamLane
-    from gateway.upstream.transport.websocket.limits import SocketCapacity, SocketLimits
+    from gateway.upstream.transport.websocket.limits import WebSocketCapacity, WebSocketLimits
 
 _MESSAGE = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
 
 
 class UpstreamSocket(asyncio.Protocol):
-    """Calls `on_end` when it can carry nothing more, and `on_lost` when its socket is closed.
+    """One socket, which the lanes of several clients share.
 
     `data_received` is the token path: one call of the splitter, one call of a sink for each lane.
+
+    Args:
+        handshake: The upgrade to send.
+        limits: The limits of the socket.
+        capacity: How many responses a socket of this backend carries.
+        on_end: Called when it can carry nothing more.
+        on_lost: Called when the connection is closed.
+        native: Whether the backend itself can steer the streams.
     """
 
     def __init__(
         self,
         handshake: Handshake,
-        terms: SocketLimits,
-        room: SocketCapacity,
+        limits: WebSocketLimits,
+        capacity: WebSocketCapacity,
         on_end: Callable[[UpstreamSocket], None],
         on_lost: Callable[[UpstreamSocket], None],
         *,
@@ -44,22 +56,22 @@ class UpstreamSocket(asyncio.Protocol):
         self._time = self._loop.time
         self._handshake = handshake
         self._protocol = handshake.protocol
-        self._terms = terms
+        self._limits = limits
         self._on_end, self._on_lost = on_end, on_lost
         self._transport: asyncio.Transport | None = None
-        self._switch = LaneSwitch(self, terms, room, native=native)
-        self._splitter = FrameSplitter(terms.max_event, self._special, self._switch.too_large)
+        self._switch = LaneSwitch(self, limits, capacity, native=native)
+        self._splitter = FrameSplitter(limits.max_event, self._other_frame, self._switch.too_large)
         self._pieces: list[bytes] = []
         self._opening: asyncio.Future[None] = self._loop.create_future()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._fault: UpstreamFault | None = None
-        self._born = self._heard = self._pinged = self._time()
+        self._created_at = self._read_at = self._pinged_at = self._time()
         #: When its last response ended.
-        self.idle_since = self._born
+        self.idle_since = self._created_at
 
     @property
     def busy(self) -> int:
-        """How many of its names are in use."""
+        """How many responses it carries."""
         return self._switch.busy
 
     @property
@@ -69,28 +81,28 @@ class UpstreamSocket(asyncio.Protocol):
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection that has to be closed yet."""
+        """Whether its connection is still to be closed."""
         return self._transport is not None
 
-    def takes(self) -> bool:
-        """Whether it takes one more response. One that has grown old does not."""
-        if self._time() - self._born >= self._terms.max_age:
+    def has_room(self) -> bool:
+        """Return whether it takes one more response; one over its age limit does not."""
+        if self._time() - self._created_at >= self._limits.max_age:
             self._switch.retire()
         return not self.ended and self._switch.free_names > 0
 
     def take(self) -> UpstreamLane:
-        """A lane for one response; only if it `takes` one."""
-        self._stop("idle")
+        """Return a lane for one response; requires `has_room`."""
+        self._cancel("idle")
         return self._switch.take()
 
     async def opened(self) -> None:
-        """Wait until it is open. Raises UpstreamFault."""
+        """Wait until the socket is open. Raises UpstreamFault."""
         await asyncio.shield(self._opening)
         if self._fault is not None:
-            raise another(self._fault)
+            raise copy_fault(self._fault)
 
     def end(self, fault: UpstreamFault) -> None:
-        """Close in an orderly way; what still runs ends with the fault. Idempotent."""
+        """Send a close frame; running responses end with the fault. Idempotent."""
         if self.ended:
             return
         self._give_up(fault)
@@ -100,19 +112,19 @@ class UpstreamSocket(asyncio.Protocol):
         with suppress(InvalidState):
             self._protocol.send_close(1000)
         self._write()
-        self._after("close", self._terms.close, self.abort)
+        self._after("close", self._limits.close, self.abort)
 
     def drop(self, fault: UpstreamFault) -> None:
-        """Close now; what runs ends with the fault. Idempotent."""
+        """Close now; running responses end with the fault. Idempotent."""
         self._give_up(fault)
         self.abort()
 
     def abort(self) -> None:
-        """Close the connection without a word."""
+        """Close the connection without a close frame."""
         if self._transport is not None:
             self._transport.abort()
 
-    # -- what its lanes call --
+    # -- SwitchConnection: what the lanes call --
 
     def send(self, text: bytes) -> None:
         """Send a text frame."""
@@ -121,24 +133,24 @@ class UpstreamSocket(asyncio.Protocol):
             self._write()
 
     def rest(self) -> None:
-        """Nothing runs any more: do not wait for ever."""
+        """Close after a while, because no response runs any more (see `SwitchConnection.rest`)."""
         self.idle_since = self._time()
-        self._after("idle", self._terms.keep_idle, lambda: self.end(ended()))
+        self._after("idle", self._limits.keep_idle, lambda: self.end(socket_closed()))
 
     # -- asyncio.Protocol --
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport, and ask for the upgrade."""
+        """Keep the transport and send the upgrade."""
         self._transport = cast("asyncio.Transport", transport)
         if self.ended:
             self.abort()
             return
         self._write()
-        self._after("open", self._terms.connect, self._unanswered)
+        self._after("open", self._limits.connect, self._unanswered)
 
     def data_received(self, data: bytes) -> None:
-        """Take one read."""
-        self._heard = self._time()
+        """Split one read into messages and pass them on."""
+        self._read_at = self._time()
         try:
             if not self._opened:
                 rest = self._handshake.feed(data)
@@ -147,29 +159,29 @@ class UpstreamSocket(asyncio.Protocol):
                 self._open()
                 data = rest
             messages = self._splitter.feed(data)
-        except TooLarge:
+        except FrameTooLarge:
             self._protocol.fail(1009)
             self._write()
-            self.drop(too_large(self._terms.max_event))
+            self.drop(event_too_large(self._limits.max_event))
         except UpstreamFault as fault:
             self.drop(fault)
         else:
-            self._switch.route(messages, self._heard)
+            self._switch.route(messages, self._read_at)
             if self._protocol.close_rcvd is not None or self._protocol.parser_exc is not None:
                 self._closed()
 
     def eof_received(self) -> None:
-        """The peer sends nothing more; the transport closes."""
+        """Let the transport close, because the peer sends nothing more."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is closed, by whom ever."""
-        why = f" ({exc})" if exc else ""
+        """End all responses, because one of the peers closed the connection."""
+        reason = f" ({exc})" if exc else ""
         if self._opened:
-            fault = unreachable(f"The backend's socket broke{why}.", kind=TransientFault)
+            fault = backend_fault(f"The backend's socket broke{reason}.", kind=TransientFault)
         else:
-            fault = self._handshake.broken(f"The backend closed the connection{why}.")
+            fault = self._handshake.broken(f"The backend closed the connection{reason}.")
         self._give_up(fault)
-        self._stop("close")
+        self._cancel("close")
         self._transport = None
         self._on_lost(self)
 
@@ -180,30 +192,30 @@ class UpstreamSocket(asyncio.Protocol):
         return self._opening.done()
 
     def _open(self) -> None:
-        self._stop("open")
+        self._cancel("open")
         self._opening.set_result(None)
-        self._pinged = self._heard
-        self._after("ping", self._terms.ping, self._ping)
+        self._pinged_at = self._read_at
+        self._after("ping", self._limits.ping, self._ping)
 
     def _unanswered(self) -> None:
-        text = f"The backend did not answer the upgrade within {self._terms.connect:g} seconds."
+        text = f"The backend did not answer the upgrade within {self._limits.connect:g} seconds."
         self.drop(self._handshake.broken(text, status=504))
 
-    def _special(self, frame: bytes) -> list[bytes]:
-        """A frame that is not simply an event: what the protocol makes of it."""
+    def _other_frame(self, frame: bytes) -> list[bytes]:
+        """Pass any other frame than a whole text to the protocol; return the messages it ends."""
         self._protocol.receive_data(frame)
-        found = []
-        for got in self._protocol.events_received():
-            if isinstance(got, Frame) and got.opcode in _MESSAGE:
-                self._pieces.append(bytes(got.data))
-                if got.fin:
-                    found.append(b"".join(self._pieces))
+        messages = []
+        for frame_event in self._protocol.events_received():
+            if isinstance(frame_event, Frame) and frame_event.opcode in _MESSAGE:
+                self._pieces.append(bytes(frame_event.data))
+                if frame_event.fin:
+                    messages.append(b"".join(self._pieces))
                     self._pieces.clear()
         self._write()
-        return found
+        return messages
 
     def _closed(self) -> None:
-        """The peer has closed, or broken the protocol."""
+        """End all responses, because the peer closed the socket or broke the protocol."""
         if self._transport is not None:
             self._transport.close()
         if self.ended:
@@ -211,46 +223,46 @@ class UpstreamSocket(asyncio.Protocol):
         close = self._protocol.close_rcvd
         if close is None:
             text = f"The backend broke the WebSocket protocol ({self._protocol.parser_exc})."
-            self._give_up(unreachable(text, kind=TransientFault))
+            self._give_up(backend_fault(text, kind=TransientFault))
             return
         reason = f" {close.reason}" if close.reason else ""
         text = f"The backend closed the socket ({int(close.code)}{reason})."
-        self._give_up(unreachable(text, kind=TransientFault), largest=close.code == 1009)
+        self._give_up(backend_fault(text, kind=TransientFault), too_big=close.code == 1009)
 
-    def _give_up(self, fault: UpstreamFault, *, largest: bool = False) -> None:
+    def _give_up(self, fault: UpstreamFault, *, too_big: bool = False) -> None:
         if self._fault is not None:
             return
         self._fault = fault
         for name in ("idle", "open", "ping"):
-            self._stop(name)
+            self._cancel(name)
         self._on_end(self)
         if not self._opening.done():
             self._opening.set_result(None)
-        self._switch.lost(fault, largest=largest)
+        self._switch.lost(fault, too_big=too_big)
 
     def _ping(self) -> None:
-        """See whether the peer is there: anything it has said since the last ping is a pong."""
-        if self._heard < self._pinged:
+        """Send a ping; any byte since the last one counts as its pong."""
+        if self._read_at < self._pinged_at:
             text = (
-                f"The backend's socket did not answer a ping within {self._terms.ping:g} seconds."
+                f"The backend's socket did not answer a ping within {self._limits.ping:g} seconds."
             )
-            self.drop(unreachable(text, kind=TransientFault))
+            self.drop(backend_fault(text, kind=TransientFault))
             return
-        self._pinged = self._time()
+        self._pinged_at = self._time()
         with suppress(InvalidState):
             self._protocol.send_ping(b"multilane")
         self._write()
-        self._after("ping", self._terms.ping, self._ping)
+        self._after("ping", self._limits.ping, self._ping)
 
     def _write(self) -> None:
         data = [piece for piece in self._protocol.data_to_send() if piece]
         if data and self._transport is not None and not self._transport.is_closing():
             self._transport.writelines(data)
 
-    def _after(self, name: str, seconds: float, function: Callable[[], None]) -> None:
-        self._stop(name)
-        self._timers[name] = self._loop.call_later(seconds, function)
+    def _after(self, name: str, seconds: float, callback: Callable[[], None]) -> None:
+        self._cancel(name)
+        self._timers[name] = self._loop.call_later(seconds, callback)
 
-    def _stop(self, name: str) -> None:
+    def _cancel(self, name: str) -> None:
         if (timer := self._timers.pop(name, None)) is not None:
             timer.cancel()

@@ -1,4 +1,4 @@
-"""Bytes from a server -> whole WebSocket messages, at any cut. Pure."""
+"""Bytes from a server, in any chunks -> whole WebSocket messages. Pure."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_TEXT = 0x81  # and the end of its message
+_TEXT = 0x81  # a text frame that is a whole message
 _MASKED = 0x80
 _FIN = 0x80
 _CONTINUATION = 0x0
 _DATA = (0x1, 0x2)
-#: Bytes at either end of what is too large that are looked at: they tell whose it is.
+#: How many bytes at either end of an event that is too large are read, to find its lane.
 EDGE = 1024
 
 
-class TooLarge(ValueError):
+class FrameTooLarge(ValueError):
     """A frame is larger than allowed."""
 
 
 class FrameSplitter:
-    """Takes text messages out of their frames; the token path, so nothing else is looked at.
+    """Takes text messages out of their frames. It is on the token path, so it reads nothing else.
 
-    Every other frame, whole, goes to `other`, which returns the messages that end with it. A
-    payload has at most `limit` bytes. A text over it is skipped, and its two ends go to `large`;
-    for anything else TooLarge is raised.
+    Args:
+        limit: The most bytes of a payload.
+        other: Takes every other frame, whole, and returns the messages that end with it.
+        large: Takes the two ends of a text message over the limit, which is skipped.
     """
 
     def __init__(
@@ -37,20 +38,20 @@ class FrameSplitter:
         self._limit = limit
         self._other = other
         self._large = large
-        self._skipping = 0
+        self._to_skip = 0
         self._first = self._last = b""
-        # The beginning of a frame that is not whole yet, read by read.
+        # The reads that hold the beginning of an unfinished frame.
         self._kept: list[bytes] = []
         self._have = self._need = 0
         self._fragmented = False
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The messages that are whole with this read, in order."""
-        if self._skipping:
+        """Return the messages that this read completes. Raises FrameTooLarge, except for a text."""
+        if self._to_skip:
             data = self._skip(data)
         elif self._kept:
             data = self._joined(data)
-        found: list[bytes] = []
+        messages: list[bytes] = []
         at, end = 0, len(data)
         while at < end:
             if at + 4 <= end and data[at + 1] == 126:  # nearly all events are of such a size
@@ -66,14 +67,14 @@ class FrameSplitter:
                 self._keep(data[at:], stop - at)
                 break
             if data[at] == _TEXT and data[at + 1] < _MASKED and not self._fragmented:
-                found.append(data[start:stop])
+                messages.append(data[start:stop])
             else:
-                found += self._special(data[at:stop])
+                messages += self._special(data[at:stop])
             at = stop
-        return found
+        return messages
 
     def _bounds(self, data: bytes, at: int, end: int) -> tuple[int, int]:
-        """Where a payload starts and stops; beyond `end` where its header is not whole."""
+        """Return where a payload starts and stops; beyond `end` if its header is not whole."""
         size = data[at + 1] & ~_MASKED if at + 2 <= end else 0
         start = at + {126: 4, 127: 10}.get(size, 2)
         if start > end:
@@ -81,28 +82,28 @@ class FrameSplitter:
         if size > 125:
             size = int.from_bytes(data[at + 2 : start], "big")
         if data[at + 1] & _MASKED:
-            size += 4  # its key; no server may send one, which `other` will say
+            size += 4  # its mask; no server may send one, and `other` reports that
         return start, start + size
 
     def _begin_skip(self, data: bytes, at: int, start: int, stop: int) -> bytes:
         if data[at] != _TEXT or data[at + 1] >= _MASKED or self._fragmented:
-            raise TooLarge
-        self._skipping = stop - start
+            raise FrameTooLarge
+        self._to_skip = stop - start
         self._first = self._last = b""
         return self._skip(data[start:])
 
     def _skip(self, data: bytes) -> bytes:
-        """Pass over what is too large; what is left of the read."""
-        passed = data[: self._skipping]
-        self._skipping -= len(passed)
-        self._first += passed[: EDGE - len(self._first)]
-        self._last = (self._last + passed[-EDGE:])[-EDGE:]
-        if not self._skipping:
+        """Skip a message that is too large, and return the rest of the read."""
+        skipped = data[: self._to_skip]
+        self._to_skip -= len(skipped)
+        self._first += skipped[: EDGE - len(self._first)]
+        self._last = (self._last + skipped[-EDGE:])[-EDGE:]
+        if not self._to_skip:
             self._large(self._first, self._last)
-        return data[len(passed) :]
+        return data[len(skipped) :]
 
     def _joined(self, data: bytes) -> bytes:
-        """What was kept and this, once that is a whole frame; nothing before."""
+        """Return the kept reads and this one once they hold a whole frame, else nothing."""
         self._kept.append(data)
         self._have += len(data)
         if self._have < self._need:

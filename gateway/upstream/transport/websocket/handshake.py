@@ -1,4 +1,4 @@
-"""The upgrade to a WebSocket: what is asked, and what the answer makes of it. Sans-IO."""
+"""The upgrade to a WebSocket: its request, and the fault of a bad answer. Sans-IO."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import httptools
 from websockets.client import ClientProtocol
 from websockets.uri import parse_uri
 
-from gateway.upstream.transport.faults import TransientFault, refusal, unreachable
+from gateway.upstream.transport.faults import TransientFault, answer_fault, backend_fault
 from lanes.errors import UpstreamFault
 
 if TYPE_CHECKING:
@@ -21,64 +21,74 @@ _MAX_HEAD_BYTES = 256 * 1024
 _MAX_BODY_BYTES = 64 * 1024
 _END = b"\r\n\r\n"
 _QUIET = logging.getLogger("multilane.websockets")
-_QUIET.disabled = True  # it would write what clients say
+_QUIET.disabled = True  # its messages would quote what clients send
 
 
 class Handshake:
-    """One upgrade below `route`; `protocol` is the WebSocket once `feed` has returned bytes."""
+    """One upgrade; `protocol` is the WebSocket once `feed` has returned bytes.
+
+    Args:
+        route: Where the backend is.
+        path: The path below the base URL.
+        headers: The headers of the request.
+        limit: The most bytes of a message.
+    """
 
     def __init__(self, route: Route, path: str, headers: Mapping[str, str], limit: int) -> None:
         scheme = "wss" if route.address.secure else "ws"
         uri = parse_uri(f"{scheme}://{route.host_header}{route.prefix}{path}{route.query}")
-        # No compression: it costs more an event than the whole way through the gateway.
+        # No compression: it costs more per event than the rest of the gateway.
         self.protocol = ClientProtocol(uri, max_size=limit, logger=_QUIET)
         request = self.protocol.connect()
         for name, value in {"user-agent": "multilane", **headers}.items():
             request.headers[name] = value
         self.protocol.send_request(request)
-        self._got = bytearray()
-        self._refused: _Refused | None = None
+        self._received = bytearray()
+        self._refusal: _Refusal | None = None
 
     def feed(self, data: bytes) -> bytes | None:
-        """The bytes that follow a good answer, None while it is not whole. Raises UpstreamFault."""
-        if self._refused is not None:
-            self._refuse(self._refused, data)
+        """Return the bytes that follow a good answer, None while it is not whole.
+
+        Raises UpstreamFault for any other answer.
+        """
+        if self._refusal is not None:
+            self._refuse(self._refusal, data)
             return None
-        self._got += data
-        end = self._got.find(_END)
+        self._received += data
+        end = self._received.find(_END)
         if end < 0:
-            if len(self._got) > _MAX_HEAD_BYTES:
-                raise unreachable("The backend's answer has a head without end.")
+            if len(self._received) > _MAX_HEAD_BYTES:
+                raise backend_fault("The backend's answer has a head without end.")
             return None
         end += len(_END)
-        if self._got.split(b" ", 2)[1:2] != [b"101"]:
-            self._refused = _Refused()
-            self._refuse(self._refused, bytes(self._got))
+        if self._received.split(b" ", 2)[1:2] != [b"101"]:
+            self._refusal = _Refusal()
+            self._refuse(self._refusal, bytes(self._received))
             return None
-        self.protocol.receive_data(bytes(self._got[:end]))
+        self.protocol.receive_data(bytes(self._received[:end]))
         self.protocol.events_received()
-        if (wrong := self.protocol.handshake_exc) is not None:
-            raise unreachable(f"The backend's upgrade to a WebSocket is wrong: {wrong}.")
-        return bytes(self._got[end:])
+        if (error := self.protocol.handshake_exc) is not None:
+            raise backend_fault(f"The backend's upgrade to a WebSocket is wrong: {error}.")
+        return bytes(self._received[end:])
 
     def broken(self, text: str, *, status: int = 502) -> UpstreamFault:
-        """The fault when nothing more comes: the answer as far as it came, or `text`."""
-        if self._refused is not None and self._refused.status:
-            return self._refused.fault()
+        """Return the fault of an unfinished answer, by its head or, without one, by `text`."""
+        if self._refusal is not None and self._refusal.status:
+            return self._refusal.fault()
         kind = TransientFault if status == 502 else UpstreamFault
-        return unreachable(text, status=status, kind=kind)
+        return backend_fault(text, status=status, kind=kind)
 
-    def _refuse(self, refused: _Refused, data: bytes) -> None:
+    def _refuse(self, refusal: _Refusal, data: bytes) -> None:
         try:
-            refused.feed(data)
+            refusal.feed(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            raise unreachable(f"The backend's answer is no HTTP/1.1 ({error}).") from None
-        if refused.whole:
-            raise refused.fault()
+            raise backend_fault(f"The backend's answer is no HTTP/1.1 ({error}).") from None
+        if refusal.whole:
+            raise refusal.fault()
 
 
-class _Refused:
-    """An answer that is no upgrade, on its way; `on_…` is what the parser calls."""
+class _Refusal:
+    """An answer that is not an upgrade, as it arrives; the parser calls `on_…`."""
 
     def __init__(self) -> None:
         self.whole = False
@@ -91,7 +101,7 @@ class _Refused:
         self._parser.feed_data(data)
 
     def fault(self) -> UpstreamFault:
-        return refusal(self.status, self._headers, bytes(self._body))
+        return answer_fault(self.status, self._headers, bytes(self._body))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")

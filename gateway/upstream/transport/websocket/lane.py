@@ -1,121 +1,127 @@
-"""One lane of an upstream's socket, from a create until the upstream is done with its name."""
+"""One lane of a shared socket, from a create until the backend is done with its name (D25)."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gateway.upstream.transport.faults import another
+from gateway.upstream.transport.faults import copy_fault
+from gateway.upstream.transport.websocket.error_events import error_event_fault
 from gateway.upstream.transport.websocket.event_heads import (
-    FOLLOWED,
+    STEERABLE_ENDS,
     STEERS,
-    about_steering,
-    error,
-    event,
-    moves_on,
-    names,
+    error_fields,
+    is_about_steering,
+    is_socket_limit,
+    read_event,
+    response_ids,
 )
 from gateway.upstream.transport.websocket.native_steering import NativeSteering
-from gateway.upstream.transport.websocket.refusals import refused
-from gateway.upstream.transport.websocket.stream import SocketStream
+from gateway.upstream.transport.websocket.stream import WebSocketStream
 from lanes.stream.passthrough import BEGINNINGS, TERMINALS
 
 if TYPE_CHECKING:
-    from gateway.upstream.transport.websocket.limits import SocketLimits
+    from gateway.upstream.transport.websocket.limits import WebSocketLimits
     from lanes.errors import UpstreamFault
 
 
 class LaneConnection(Protocol):
-    """What a lane needs of its socket."""
+    """The socket of a lane, as far as the lane uses it."""
 
-    #: Whether the upstream takes steers, as far as is known.
-    steers: bool
-    #: Whether the upstream has begun any response there.
+    #: Whether the backend accepts steers, as far as the gateway knows.
+    takes_steers: bool
+    #: Whether the backend has begun any response on this socket.
     proven: bool
 
     def send(self, text: bytes) -> None:
         """Send a text frame."""
 
-    def give(self, stream: SocketStream, message: bytes) -> None:
-        """Hand an event to a stream with the others of this read."""
+    def give(self, stream: WebSocketStream, message: bytes) -> None:
+        """Add an event to the stream's batch, which is flushed at the end of the read."""
 
-    def free(self, lane: UpstreamLane, *, again: bool) -> None:
-        """The lane is over; `again` says whether its name can be used again."""
+    def free(self, lane: UpstreamLane, *, reusable: bool) -> None:
+        """Remove a lane that is over; `reusable` says whether its name may be used again."""
 
     def retire(self) -> None:
-        """Take no further responses."""
+        """Take no more responses, and close when the last one ends."""
 
-    def crowded(self, lane: UpstreamLane, code: str) -> None:
-        """The upstream takes nothing on this lane, for what it has on others or for good."""
+    def reduce(self, lane: UpstreamLane, code: str) -> None:
+        """Use fewer lanes on all sockets, because the backend refused this one with `code`."""
 
-    def check(self) -> None:
-        """Close if nobody wants any of it."""
+    def close_if_unwanted(self) -> None:
+        """Close if no response is wanted, which is the only way to cancel them."""
 
 
 class UpstreamLane:
-    """Sorts out what the upstream says under one name; without one, all that it says.
+    """Follows the responses that the backend sends under one name.
 
-    There is no cancel: a response that nobody wants goes on upstream, its events go nowhere, and
-    the name is busy until it ends. Neither is a name free while the upstream may still make a
-    successor of its own accord.
+    There is no cancel: a response that nobody wants continues at the backend, its events are
+    dropped, and the name is busy until it ends. The name is also busy while the backend may still
+    make a successor.
+
+    Args:
+        socket: The socket of the lane.
+        name: The `stream_id`; None if the socket has one lane without a name.
+        limits: The limits of the socket.
+        native: Whether the backend itself can steer the streams.
     """
 
     def __init__(
-        self, line: LaneConnection, name: str | None, terms: SocketLimits, *, native: bool
+        self, socket: LaneConnection, name: str | None, limits: WebSocketLimits, *, native: bool
     ) -> None:
         self.name = name
         #: Bytes of the create.
         self.size = 0
-        self._line = line
-        self._terms = terms
-        self._native_wanted = native
-        self._native: NativeSteering | None = None
+        self._socket = socket
+        self._limits = limits
+        self._is_native = native
+        self._native: NativeSteering[WebSocketStream] | None = None
         self._expiry: asyncio.TimerHandle | None = None
         self._sent = self._over = False
-        # Its response has ended, and a successor is due.
+        # Whether its response has ended and a successor is due.
         self._lingers = False
-        self.stream: SocketStream | None = self._stream()
+        self.stream: WebSocketStream | None = self._new_stream()
 
-    def _stream(self) -> SocketStream:
-        stream = SocketStream(self._terms, self._left)
-        if self._native_wanted:
-            self._native = stream.steering = NativeSteering(self, self._terms)
+    def _new_stream(self) -> WebSocketStream:
+        stream = WebSocketStream(self._limits, self._abandon)
+        if self._is_native:
+            self._native = stream.steering = NativeSteering(self, self._limits)
         return stream
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody waits for what comes."""
+        """Whether anybody waits for its events."""
         if self._lingers:
             return self._native is not None and self._native.wanted
         return self.stream is not None
 
     @property
     def waiting(self) -> bool:
-        """Whether its response was asked for and has not begun."""
+        """Whether its create is sent and its response has not begun."""
         return self.stream is not None and self._sent and not self.stream.begun
 
     @property
     def steering(self) -> bool:
-        """Whether a steer waits for the upstream's answer."""
+        """Whether a steer waits for the backend's answer."""
         return self._native is not None and self._native.unanswered
 
     @property
     def proven(self) -> bool:
-        """Whether the upstream has begun any response on this socket."""
-        return self._line.proven
+        """Whether the backend has begun any response on this socket."""
+        return self._socket.proven
 
-    def begin(self, fields: bytes) -> SocketStream:
-        """Send the create, `fields` being its JSON without the opening brace."""
-        assert self.stream is not None, "nobody has left it yet"
+    def begin(self, fields: bytes) -> WebSocketStream:
+        """Send the create; `fields` is its JSON without the opening brace."""
+        assert self.stream is not None, "its stream is not closed yet"
         self._sent = True
         self.size = len(fields)
         self.stream.start()
         lane = b"" if self.name is None else b'"stream_id":"%b",' % self.name.encode()
-        self._line.send(b'{"type":"response.create",%b%b' % (lane, fields))
+        self._socket.send(b'{"type":"response.create",%b%b' % (lane, fields))
         return self.stream
 
     def leave(self) -> None:
-        """Nothing will be asked here after all."""
+        """Free a lane on which no create was sent."""
         if self.stream is not None and not self._sent:
             self.stream.end()
             self._free()
@@ -123,103 +129,103 @@ class UpstreamLane:
     # -- what the socket calls --
 
     def note(self, kind: str, message: bytes) -> None:
-        """Take an event of those that change something."""
+        """Take an event of one of the NOTABLE kinds."""
         if kind in BEGINNINGS:
             self._on_beginning(message)
         elif kind in TERMINALS:
             self._on_end(kind, message)
         elif kind in STEERS:
-            self._on_steer(kind, event(message).get("steer"))
+            self._on_steer(kind, read_event(message).get("steer"))
         else:
-            self._on_error(event(message), message)
+            self._on_error(read_event(message), message)
 
-    def is_of(self, steer: object) -> bool:
-        """Whether that is a steer of its response."""
+    def owns_steer(self, steer: object) -> bool:
+        """Return whether the steer is one of its response."""
         native = self._native
-        named = isinstance(steer, dict) and steer.get("previous_response_id")
-        return native is not None and native.id is not None and named == native.id
+        target = isinstance(steer, dict) and steer.get("previous_response_id")
+        return native is not None and native.id is not None and target == native.id
 
     def lost(self, fault: UpstreamFault) -> None:
-        """The socket is gone."""
+        """End its response, because the socket is closed."""
         self._finish()
         if self.stream is not None:
-            self.stream.end(another(fault))
+            self.stream.end(copy_fault(fault))
 
     def refuse(self, fault: UpstreamFault) -> None:
-        """Its response is refused, or broken off."""
+        """End its response with a fault."""
         if self.stream is not None:
-            self.stream.end(another(fault))
+            self.stream.end(copy_fault(fault))
         self.stream = None
 
-    def unread(self, kind: str, fault: UpstreamFault) -> None:
-        """An event of this kind was passed over."""
+    def on_skipped(self, kind: str, fault: UpstreamFault) -> None:
+        """Fail its response, because an event of this kind was skipped."""
         if self.stream is not None:
             self.stream.fail(fault)
         if kind in TERMINALS:
-            self._free(again=False)
+            self._free(reusable=False)
 
-    def unsteerable(self) -> None:
-        """The upstream knows nothing of steers."""
+    def refuse_steers(self) -> None:
+        """Refuse all steers, because the backend does not know them."""
         if self._native is not None:
-            self._native.refuse()
-            self.settle()
+            self._native.refuse_all()
+            self.release_if_done()
 
-    # -- what its steers call --
+    # -- SteeringLane: what its steers call --
 
     @property
-    def steers(self) -> bool:
-        """Whether the upstream can be sent steers here."""
-        return self._line.steers and not self._over
+    def takes_steers(self) -> bool:
+        """Whether the backend can be sent steers (see `SteeringLane.takes_steers`)."""
+        return self._socket.takes_steers and not self._over
 
     def send(self, text: bytes) -> None:
-        """Send a frame."""
-        self._line.send(text)
+        """Send a text frame (see `SteeringLane.send`)."""
+        self._socket.send(text)
 
-    def unwanted(self) -> None:
-        """Nobody takes the successor that may come."""
+    def abandon_successor(self) -> None:
+        """Stop waiting for a successor (see `SteeringLane.abandon_successor`)."""
         if self._lingers and not self._over:
             self._expire()
-            self._line.check()
+            self._socket.close_if_unwanted()
 
-    def settle(self) -> None:
-        """Let go of a response that is over, unless a successor is due."""
+    def release_if_done(self) -> None:
+        """Free the lane if it is done (see `SteeringLane.release_if_done`)."""
         if self._lingers and self._native is not None and not self._native.due:
             self._free()
 
-    # -- inside --
+    # -- private --
 
     def _give(self, message: bytes) -> None:
         if self.stream is not None:
-            self._line.give(self.stream, message)
+            self._socket.give(self.stream, message)
 
     def _on_beginning(self, message: bytes) -> None:
-        self._line.proven = True
+        self._socket.proven = True
         if self._lingers:
             self._succeed(message)
         elif self._native is not None and self._native.id is None:
-            self._native.id, _ = names(message)
+            self._native.id, _ = response_ids(message)
         self._give(message)
 
     def _succeed(self, message: bytes) -> None:
-        """The upstream's own successor begins, on the same lane."""
+        """Take the backend's own successor, which begins on the same lane."""
         parent = self._native
         assert parent is not None, "only steers make a lane linger"
         self._lingers = False
-        name, previous = names(message)
+        response_id, previous = response_ids(message)
         if not parent.wanted or previous != parent.id:
             self._native = None
-            parent.over()
+            parent.end()
             self._expire()
-            self._line.check()
+            self._socket.close_if_unwanted()
             return
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
-        self.stream = self._stream()
+        self.stream = self._new_stream()
         assert self._native is not None, "as its parent was"
-        self._native.id = name
+        self._native.id = response_id
         self.stream.start()
-        parent.began(self.stream)
+        parent.on_successor(self.stream)
 
     def _on_end(self, kind: str, message: bytes) -> None:
         if self._lingers:
@@ -228,69 +234,66 @@ class UpstreamLane:
         if self.stream is not None:
             self.stream.end()
         self.stream = None
-        if self._native is not None and self._native.due and kind in FOLLOWED:
+        if self._native is not None and self._native.due and kind in STEERABLE_ENDS:
             self._lingers = True
             self._expire()
-            self._line.check()
+            self._socket.close_if_unwanted()
         else:
             self._free()
 
     def _on_steer(self, kind: str, steer: Any) -> None:
-        if self._native is not None and self.is_of(steer):
-            self._native.told(kind, steer)
-            self.settle()
+        if self._native is not None and self.owns_steer(steer):
+            self._native.on_steer_event(kind, steer)
+            self.release_if_done()
 
-    def _on_error(self, told: dict[str, Any], message: bytes) -> None:
-        if self.steering and about_steering(told):
-            self._line.steers = False
-            self.unsteerable()
-        elif self._begun and self.name is None and moves_on(told):
-            self._line.retire()  # it is the socket's, and says nothing of the response
+    def _on_error(self, error: dict[str, Any], message: bytes) -> None:
+        if self.steering and is_about_steering(error):
+            self._socket.takes_steers = False
+            self.refuse_steers()
+        elif self._begun and self.name is None and is_socket_limit(error):
+            self._socket.retire()  # it concerns the socket, not the response
         elif self._lingers or self.stream is None:
-            self._free(again=self._lingers)
+            self._free(reusable=self._lingers)
         elif self._begun:
             self._give(message)
             self.stream.end()
-            self._free(again=False)  # some say `response.failed` after it
+            self._free(reusable=False)  # some backends send `response.failed` after it
         else:
-            moves = moves_on(told)
-            if moves:
-                self._line.crowded(self, error(told)["code"])
-            self.refuse(refused(told, message))
-            self._free(again=not moves)
+            refused_by_socket = is_socket_limit(error)
+            if refused_by_socket:
+                self._socket.reduce(self, error_fields(error)["code"])
+            self.refuse(error_event_fault(error, message))
+            self._free(reusable=not refused_by_socket)
 
     @property
     def _begun(self) -> bool:
         return self.stream is not None and self.stream.begun
 
-    def _left(self) -> None:
-        """Nobody listens to the response under way."""
+    def _abandon(self) -> None:
+        """Drop the rest of the response, because its stream was closed."""
         if self._over:
             return
         self.stream = None
         if self._native is not None:
             self._native.wanted = False
         self._expire()
-        self._line.check()
+        self._socket.close_if_unwanted()
 
     def _expire(self) -> None:
-        """Wait for the upstream for so long; then the name is not to be trusted any more."""
+        """Wait for the backend's end of the response; after that the name is not used again."""
         if self._expiry is None and not self._over:
             loop = asyncio.get_running_loop()
-            self._expiry = loop.call_later(self._terms.idle, self._expired)
+            self._expiry = loop.call_later(self._limits.idle, lambda: self._free(reusable=False))
 
-    def _expired(self) -> None:
-        self._free(again=False)
-
-    def _free(self, *, again: bool = True) -> None:
+    def _free(self, *, reusable: bool = True) -> None:
         if not self._over:
-            again = again and not (self._native is not None and self._native.unsure)
+            reusable = reusable and not (self._native is not None and self._native.unsure)
             self._finish()
-            self._line.free(self, again=again)
+            self._socket.free(self, reusable=reusable)
 
     def _finish(self) -> None:
         self._over = True
         if self._expiry is not None:
             self._expiry.cancel()
         if self._native is not None:
-            self._native.over()
+            self._native.end()

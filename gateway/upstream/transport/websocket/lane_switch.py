@@ -1,98 +1,111 @@
-"""The lanes of one socket: which names are free, and to whom each event goes."""
+"""The lanes of one socket: which names are free, and which lane each event belongs to (D25)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from gateway.upstream.transport.faults import SocketFull, TransientFault, another, unreachable
+from gateway.upstream.transport.faults import SocketFull, TransientFault, backend_fault, copy_fault
+from gateway.upstream.transport.websocket.error_events import error_event_fault
 from gateway.upstream.transport.websocket.event_heads import (
     NOTABLE,
     STEERS,
     TOO_MANY_LANES,
-    TOO_MANY_WAIT,
-    about_steering,
-    edges,
-    event,
-    head,
-    moves_on,
+    TOO_MANY_QUEUED,
+    is_about_steering,
+    is_socket_limit,
+    read_edges,
+    read_event,
+    read_head,
 )
 from gateway.upstream.transport.websocket.frame_splitter import EDGE
 from gateway.upstream.transport.websocket.lane import UpstreamLane
-from gateway.upstream.transport.websocket.refusals import refused
 
 if TYPE_CHECKING:
-    from gateway.upstream.transport.websocket.limits import SocketCapacity, SocketLimits
-    from gateway.upstream.transport.websocket.stream import SocketStream
+    from gateway.upstream.transport.websocket.limits import WebSocketCapacity, WebSocketLimits
+    from gateway.upstream.transport.websocket.stream import WebSocketStream
     from lanes.errors import UpstreamFault
 
 
 class SwitchConnection(Protocol):
-    """What the lanes need of their connection."""
+    """The socket of the lanes, as far as they use it."""
 
     def send(self, text: bytes) -> None:
         """Send a text frame."""
 
     def end(self, fault: UpstreamFault) -> None:
-        """Close in an orderly way; what still runs ends with the fault."""
+        """Send a close frame; running responses end with the fault."""
 
     def drop(self, fault: UpstreamFault) -> None:
-        """Close now; what runs ends with the fault."""
+        """Close now; running responses end with the fault."""
 
     def rest(self) -> None:
-        """Hear that nothing runs any more."""
+        """Note that no response runs any more."""
 
 
 class LaneSwitch:
-    """Gives out names and sorts events. `steers` is whether the upstream takes any, as is known."""
+    """Hands out the names of lanes and routes each event to its lane.
+
+    Args:
+        socket: The socket of these lanes.
+        limits: The limits of the socket.
+        capacity: How many responses a socket of this backend carries.
+        native: Whether the backend itself can steer the streams.
+    """
 
     def __init__(
-        self, wire: SwitchConnection, terms: SocketLimits, room: SocketCapacity, *, native: bool
+        self,
+        socket: SwitchConnection,
+        limits: WebSocketLimits,
+        capacity: WebSocketCapacity,
+        *,
+        native: bool,
     ) -> None:
-        self._wire = wire
-        self._terms = terms
-        self._room = room
+        self._socket = socket
+        self._limits = limits
+        self._capacity = capacity
         self._native = native
-        named = [f"lane{number}" for number in range(terms.lanes)]
-        self._names: list[str | None] = [None] if terms.lanes == 1 else [*named]
+        names = [f"lane{number}" for number in range(limits.lanes)]
+        self._names: list[str | None] = [None] if limits.lanes == 1 else [*names]
         self._lanes: dict[str | None, UpstreamLane] = {}
-        # In the order in which they were first used.
+        # All names ever used, the first used first.
         self._used: dict[str | None, None] = {}
-        self._touched: list[SocketStream] = []
+        self._touched: list[WebSocketStream] = []
         self._retired = False
-        self.steers = True
-        #: Whether the upstream has begun any response here.
+        #: Whether the backend accepts steers, as far as the gateway knows.
+        self.takes_steers = True
+        #: Whether the backend has begun any response on this socket.
         self.proven = False
 
     @property
     def busy(self) -> int:
-        """How many names are in use."""
+        """How many responses run."""
         return len(self._lanes)
 
     @property
     def free_names(self) -> int:
-        """How many more responses it takes."""
-        return 0 if self._retired else min(len(self._names), self._room.lanes - self.busy)
+        """How many more responses the socket takes."""
+        return 0 if self._retired else min(len(self._names), self._capacity.lanes - self.busy)
 
     def take(self) -> UpstreamLane:
-        """A lane for one response; only while there are names."""
+        """Return a lane for one response; requires a free name."""
         name = self._names.pop()
         self._used[name] = None
-        lane = self._lanes[name] = UpstreamLane(self, name, self._terms, native=self._native)
+        lane = self._lanes[name] = UpstreamLane(self, name, self._limits, native=self._native)
         return lane
 
     def route(self, messages: list[bytes], now: float) -> None:
-        """Take the messages of one read: one call of a sink for each lane."""
+        """Route the messages of one read: one call of a sink for each lane."""
         lanes = self._lanes
         touched = self._touched
         for message in messages:
             try:
-                about = head(message)
+                about = read_head(message)
             except ValueError:
-                self._fail(message[:EDGE], message[-EDGE:], unreadable())
+                self._fail_lane(message[:EDGE], message[-EDGE:], event_unreadable())
                 continue
             lane = lanes.get(about.stream_id)
             if lane is None:
-                self._stray(about.type, about.stream_id, message)
+                self._route_unnamed(about.type, about.stream_id, message)
             elif about.type in NOTABLE:
                 lane.note(about.type, message)
             elif (stream := lane.stream) is not None:
@@ -102,95 +115,95 @@ class LaneSwitch:
         while touched:
             touched.pop().flush(now)
 
-    def lost(self, fault: UpstreamFault, *, largest: bool = False) -> None:
-        """The connection can carry nothing more; with `largest` that was some frame's size."""
+    def lost(self, fault: UpstreamFault, *, too_big: bool = False) -> None:
+        """End all lanes, because the socket is closed; `too_big`: a frame was too large."""
         lanes = list(self._lanes.values())
         self._lanes.clear()
         waiting = [lane for lane in lanes if lane.waiting]
-        if largest and waiting:
+        if too_big and waiting:
             lane = max(waiting, key=lambda one: one.size)
             text = f"The request of {lane.size} bytes is larger than the backend's socket takes."
-            lane.refuse(unreachable(text, status=413))  # sending it once more would not help
+            lane.refuse(backend_fault(text, status=413))  # another attempt would fail, too
         for lane in lanes:
             lane.lost(fault)
 
     def too_large(self, first: bytes, last: bytes) -> None:
-        """An event was passed over, of which these are the two ends: its response alone fails."""
-        self._fail(first, last, too_large(self._terms.max_event))
+        """Fail the one response whose event was skipped; these are the two ends of the event."""
+        self._fail_lane(first, last, event_too_large(self._limits.max_event))
 
-    # -- what the lanes call --
+    # -- LaneConnection: what the lanes call --
 
     def send(self, text: bytes) -> None:
-        """Send a text frame."""
-        self._wire.send(text)
+        """Send a text frame (see `LaneConnection.send`)."""
+        self._socket.send(text)
 
-    def give(self, stream: SocketStream, message: bytes) -> None:
-        """Hand an event to a stream with the others of this read."""
+    def give(self, stream: WebSocketStream, message: bytes) -> None:
+        """Add an event to the stream's batch (see `LaneConnection.give`)."""
         if not stream.batch:
             self._touched.append(stream)
         stream.batch.append((None, message))
 
-    def free(self, lane: UpstreamLane, *, again: bool) -> None:
-        """The lane is over; `again` says whether its name can be used again."""
+    def free(self, lane: UpstreamLane, *, reusable: bool) -> None:
+        """Remove a lane (see `LaneConnection.free`)."""
         if self._lanes.pop(lane.name, None) is None:
             return
-        if again:
+        if reusable:
             self._names.append(lane.name)
         if self._lanes:
-            self.check()
+            self.close_if_unwanted()
         elif self._retired or not self._names:
-            self._wire.end(ended())
+            self._socket.end(socket_closed())
         else:
-            self._wire.rest()
+            self._socket.rest()
 
     def retire(self) -> None:
-        """Take no further responses; close when the last one ends."""
+        """Take no more responses (see `LaneConnection.retire`)."""
         self._retired = True
         if not self._lanes:
-            self._wire.end(ended())
+            self._socket.end(socket_closed())
 
-    def crowded(self, lane: UpstreamLane, code: str) -> None:
-        """Take no more than the upstream does, here and on any other socket of its."""
-        taken: list[str | None] = []
+    def reduce(self, lane: UpstreamLane, code: str) -> None:
+        """Learn how many responses the backend accepts (see `LaneConnection.reduce`)."""
+        accepted: list[str | None] = []
         if code == TOO_MANY_LANES:
-            taken = list(self._used)[: list(self._used).index(lane.name)]
-            self._names = [name for name in self._names if name in taken]
-        elif code == TOO_MANY_WAIT:
-            taken = list(self._lanes)[: list(self._lanes).index(lane.name)]
-        if taken:
-            self._room.lanes = min(self._room.lanes, len(taken))
+            accepted = list(self._used)[: list(self._used).index(lane.name)]
+            self._names = [name for name in self._names if name in accepted]
+        elif code == TOO_MANY_QUEUED:
+            accepted = list(self._lanes)[: list(self._lanes).index(lane.name)]
+        if accepted:
+            self._capacity.lanes = min(self._capacity.lanes, len(accepted))
         else:
             self.retire()
 
-    def check(self) -> None:
-        """Close if nobody wants any of it: that is what stops the upstream."""
+    def close_if_unwanted(self) -> None:
+        """Close if no response is wanted (see `LaneConnection.close_if_unwanted`)."""
         if self._lanes and not any(lane.wanted for lane in self._lanes.values()):
-            self._wire.end(ended())
+            self._socket.end(socket_closed())
 
-    def _fail(self, first: bytes, last: bytes, fault: UpstreamFault) -> None:
-        """An event cannot be read: its response fails, or all if it does not say whose it is."""
-        kind, name = edges(first, last)
+    def _fail_lane(self, first: bytes, last: bytes, fault: UpstreamFault) -> None:
+        """Fail the response of an unreadable event; all responses if it names no lane."""
+        kind, name = read_edges(first, last)
         lane = self._lanes.get(name or None)
         if lane is None:
-            self._wire.drop(fault)
+            self._socket.drop(fault)
         else:
-            lane.unread(kind, fault)
+            lane.on_skipped(kind, fault)
 
     # -- events that name no lane in use --
 
-    def _stray(self, kind: object, name: object, message: bytes) -> None:
+    def _route_unnamed(self, kind: object, name: object, message: bytes) -> None:
         if name is not None or not isinstance(kind, str) or not self._lanes:
             return
         if kind == "error":
             self._on_error(message)
         elif kind in STEERS:
-            steer = event(message).get("steer")
-            for lane in [lane for lane in self._lanes.values() if lane.is_of(steer)]:
+            steer = read_event(message).get("steer")
+            for lane in [lane for lane in self._lanes.values() if lane.owns_steer(steer)]:
                 lane.note(kind, message)
         elif kind.startswith("response."):
             if len(self._lanes) > 1:
                 text = "The backend's events do not say which lane they are of."
-                self._wire.drop(unreachable(text))
+                self._socket.drop(backend_fault(text))
             else:
                 self._note(next(iter(self._lanes.values())), kind, message)
 
@@ -201,39 +214,39 @@ class LaneSwitch:
             self.give(lane.stream, message)
 
     def _on_error(self, message: bytes) -> None:
-        """The socket's error, or that of steers, or of the one response that waits to begin.
+        """Take an error of the socket, of steers, or of the one response that waits to begin.
 
-        Where several wait, they are all tried elsewhere.
+        Where several wait, all of them go to another socket.
         """
-        told = event(message)
+        error = read_event(message)
         lanes = list(self._lanes.values())
         waiting = [lane for lane in lanes if lane.waiting]
         steering = [lane for lane in lanes if lane.steering]
-        if steering and about_steering(told):
-            self.steers = False
+        if steering and is_about_steering(error):
+            self.takes_steers = False
             for lane in steering:
-                lane.unsteerable()
-        elif not moves_on(told) and (len(waiting) == 1 or len(lanes) == 1):
+                lane.refuse_steers()
+        elif not is_socket_limit(error) and (len(waiting) == 1 or len(lanes) == 1):
             (waiting or lanes)[0].note("error", message)
         else:
             self._retired = True
-            kind = SocketFull if moves_on(told) else TransientFault
-            fault = another(refused(told, message), kind)
+            kind = SocketFull if is_socket_limit(error) else TransientFault
+            fault = copy_fault(error_event_fault(error, message), kind)
             for lane in waiting:
                 lane.refuse(fault)
-                self.free(lane, again=False)
+                self.free(lane, reusable=False)
 
 
-def too_large(limit: int) -> UpstreamFault:
-    """What happened to a response of which an event has more than `limit` bytes."""
-    return unreachable(f"The backend sent an event of more than {limit} bytes.")
+def event_too_large(limit: int) -> UpstreamFault:
+    """Return the fault of a response that has an event of more than `limit` bytes."""
+    return backend_fault(f"The backend sent an event of more than {limit} bytes.")
 
 
-def unreadable() -> UpstreamFault:
-    """What happened to a response of which an event cannot be read."""
-    return unreachable("The backend sent an event that is not JSON.")
+def event_unreadable() -> UpstreamFault:
+    """Return the fault of a response that has an event which is not JSON."""
+    return backend_fault("The backend sent an event that is not JSON.")
 
 
-def ended() -> UpstreamFault:
-    """What happened to a socket that nobody wanted any more."""
-    return unreachable("The gateway has closed the socket to the backend.", kind=TransientFault)
+def socket_closed() -> UpstreamFault:
+    """Return the fault of a socket that the gateway closed because nobody wanted it."""
+    return backend_fault("The gateway has closed the socket to the backend.", kind=TransientFault)

@@ -1,42 +1,55 @@
-"""Steering by the upstream itself: `lanes.ports.Steering` of one response over a socket."""
+"""The steers of one response that its backend carries out itself (D25).
+
+`NativeSteering` is a `lanes.ports.BackendSteering`. It is generic in its streams, so that a stream
+can hold it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from lanes.codec import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gateway.upstream.transport.websocket.limits import SocketLimits
-    from gateway.upstream.transport.websocket.stream import SocketStream
+    from gateway.upstream.transport.websocket.limits import WebSocketLimits
+
+
+class SuccessorStream(Protocol):
+    """The stream of a successor, as far as its parent's steers use it."""
+
+    def close(self) -> None:
+        """Give the response up. Idempotent."""
+
+
+Successor = TypeVar("Successor", bound=SuccessorStream)
 
 
 class SteeringLane(Protocol):
-    """What a response's steers need of its lane."""
+    """The lane of a response, as far as its steers use it."""
 
     @property
-    def steers(self) -> bool:
-        """Whether the upstream can be sent steers there, as far as is known."""
+    def takes_steers(self) -> bool:
+        """Whether the backend can be sent steers on this lane, as far as the gateway knows."""
 
     def send(self, text: bytes) -> None:
-        """Send a frame."""
+        """Send a text frame."""
 
-    def unwanted(self) -> None:
-        """Nobody waits any more for what may follow the response."""
+    def abandon_successor(self) -> None:
+        """Note that nobody waits any more for what may follow the response."""
 
-    def settle(self) -> None:
-        """Let go of a response that is over, unless a successor is due."""
+    def release_if_done(self) -> None:
+        """Free the lane if its response is over and no successor is due."""
 
 
 @dataclass(slots=True, eq=False)
 class _Sent:
-    """A steer that the upstream has not answered; `refused` is called if it does not take it.
+    """A steer without an answer; `refused` is called if the backend does not accept it.
 
-    One that stays `silent` for long is no more waited for, but an answer may come yet.
+    `silent` is one whose time is up: nothing waits for its answer, but one may still come.
     """
 
     id: str
@@ -46,62 +59,68 @@ class _Sent:
     silent: bool = False
 
 
-class NativeSteering:
-    """What the upstream said of the steers of its response `id`, and the successor it makes.
+class NativeSteering(Generic[Successor]):
+    """The backend's answers to the steers of its response `id`, and the successor it makes.
 
-    The upstream answers steers in the order in which they were sent, and names none of them; only a
+    The backend answers steers in the order in which they were sent, and names none of them; only a
     failure returns the input.
     """
 
-    def __init__(self, way: SteeringLane, terms: SocketLimits) -> None:
+    def __init__(self, lane: SteeringLane, limits: WebSocketLimits) -> None:
         self._loop = asyncio.get_running_loop()
-        self._way = way
-        self._terms = terms
+        self._lane = lane
+        self._limits = limits
         self._sent: list[_Sent] = []
-        # The upstream's id of each accepted steer -> ours, in order.
+        # The backend's id of each accepted steer -> the gateway's, in order.
         self._accepted: dict[str, str] = {}
         self._carried: list[str] = []
-        self._successor: asyncio.Future[SocketStream | None] = self._loop.create_future()
+        self._successor: asyncio.Future[Successor | None] = self._loop.create_future()
         self.id: str | None = None
-        #: Whether somebody may still take the successor.
+        #: Whether somebody may still want the successor.
         self.wanted = True
 
     @property
     def unanswered(self) -> bool:
-        """Whether a steer waits for the upstream's answer."""
+        """Whether a steer waits for the backend's answer."""
         return any(not sent.silent for sent in self._sent)
 
     @property
     def due(self) -> bool:
-        """Whether a successor of the upstream's is waited for."""
+        """Whether a successor made by the backend may still come."""
         return self.unanswered or bool(self._accepted)
 
     @property
     def unsure(self) -> bool:
-        """Whether the upstream may make a successor that nobody waits for."""
+        """Whether the backend may make a successor that nothing waits for."""
         return bool(self._sent) and not self._successor.done()
 
-    # -- lanes.ports.Steering --
+    # -- lanes.ports.BackendSteering --
 
     def steer(
         self, steer_id: str, messages: list[dict[str, Any]], refused: Callable[[], None]
     ) -> None:
-        """Pass a steer on; `refused` is called if it is not taken, perhaps at once."""
-        if self.id is None or self._successor.done() or not self._way.steers:
+        """Send a steer to the backend (see `BackendSteering.steer`).
+
+        Args:
+            steer_id: The gateway's id of the steer.
+            messages: The input of the steer.
+            refused: Called if the backend does not accept it, perhaps at once.
+        """
+        if self.id is None or self._successor.done() or not self._lane.takes_steers:
             refused()
             return
-        timer = self._loop.call_later(self._terms.steer, self._silent, steer_id)
+        timer = self._loop.call_later(self._limits.steer, self._silent, steer_id)
         self._sent.append(_Sent(steer_id, messages, refused, timer))
         frame = {"type": "response.steer", "previous_response_id": self.id, "input": messages}
-        self._way.send(encode(frame))
+        self._lane.send(encode(frame))
 
-    async def follow(self, steers: Sequence[str]) -> SocketStream | None:
-        """Wait for the upstream's successor; None if there is none that carries just these steers.
+    async def follow(self, steers: Sequence[str]) -> Successor | None:
+        """Return the backend's successor if it carries just these steers, else None.
 
-        One that carries others is given up.
+        A successor that carries others is given up (see `BackendSteering.follow`).
         """
         try:
-            async with asyncio.timeout(self._terms.follow):
+            async with asyncio.timeout(self._limits.follow):
                 stream = await asyncio.shield(self._successor)
         except TimeoutError:
             stream = None
@@ -109,13 +128,13 @@ class NativeSteering:
             self.give_up()
             raise
         if stream is not None and self._carried == list(steers):
-            self.wanted = False  # it is the caller's now
+            self.wanted = False  # it belongs to the caller now
             return stream
         self.give_up()
         return None
 
     def give_up(self) -> None:
-        """Nobody will take the successor. Idempotent."""
+        """Give up the successor (see `BackendSteering.give_up`). Idempotent."""
         if not self.wanted:
             return
         self.wanted = False
@@ -123,59 +142,59 @@ class NativeSteering:
         if successor is not None:
             successor.close()
         else:
-            self._way.unwanted()
+            self._lane.abandon_successor()
 
     # -- what the lane calls --
 
-    def told(self, kind: str, steer: dict[str, Any]) -> None:
-        """The upstream says what became of a steer."""
-        name = steer.get("id")
-        name = name if isinstance(name, str) else None
+    def on_steer_event(self, kind: str, steer: dict[str, Any]) -> None:
+        """Take a `response.steer.*` event of the backend."""
+        backend_id = steer.get("id")
+        backend_id = backend_id if isinstance(backend_id, str) else None
         if kind == "response.steer.accepted":
-            if self._sent and name is not None:
-                self._accepted[name] = self._answered(self._sent[0]).id
+            if self._sent and backend_id is not None:
+                self._accepted[backend_id] = self._take_answered(self._sent[0]).id
         elif kind == "response.steer.pending":
-            self._accepted.clear()  # it waits for a create that we shall not send
-        elif name in self._accepted:
-            del self._accepted[name]
+            self._accepted.clear()  # it waits for a create that the gateway does not send
+        elif backend_id in self._accepted:
+            del self._accepted[backend_id]
         elif self._sent:
-            given = steer.get("input")
-            same = (one for one in self._sent if one.messages == given)
-            self._answered(next(same, self._sent[0])).refused()
+            failed_input = steer.get("input")
+            same = (one for one in self._sent if one.messages == failed_input)
+            self._take_answered(next(same, self._sent[0])).refused()
 
-    def refuse(self) -> None:
-        """The upstream knows nothing of steering."""
+    def refuse_all(self) -> None:
+        """Refuse every steer, because the backend does not know steering."""
         while self._sent:
-            self._answered(self._sent[0]).refused()
+            self._take_answered(self._sent[0]).refused()
 
-    def began(self, successor: SocketStream) -> None:
-        """The upstream's successor begins: it carries what was accepted so far."""
+    def on_successor(self, successor: Successor) -> None:
+        """Take the backend's successor, which carries what was accepted so far."""
         self._carried = list(self._accepted.values())
-        self._settle(successor)
+        self._finish(successor)
 
-    def over(self) -> None:
-        """There will be no successor."""
-        self._settle(None)
+    def end(self) -> None:
+        """Note that there will be no successor. Idempotent."""
+        self._finish(None)
 
-    def _settle(self, successor: SocketStream | None) -> None:
+    def _finish(self, successor: Successor | None) -> None:
         for sent in self._sent:
             sent.timer.cancel()
         if not self._successor.done():
             self._successor.set_result(successor)
 
-    def _answered(self, sent: _Sent) -> _Sent:
+    def _take_answered(self, sent: _Sent) -> _Sent:
         sent.timer.cancel()
         self._sent.remove(sent)
         return sent
 
     def _silent(self, steer_id: str) -> None:
-        """No answer: it stays among the sent, because one may come and must not be another's."""
+        """Refuse a steer without an answer, but keep its place: a late answer is not another's."""
         for sent in self._sent:
             if sent.id == steer_id:
-                refused, sent.refused, sent.silent = sent.refused, _nothing, True
+                refused, sent.refused, sent.silent = sent.refused, _do_nothing, True
                 refused()
-        self._way.settle()
+        self._lane.release_if_done()
 
 
-def _nothing() -> None:
-    """It was told already."""
+def _do_nothing() -> None:
+    """Stand in for a `refused` that was called already."""

@@ -1,15 +1,15 @@
-"""The sockets of one backend: shared by whoever shows it the same headers."""
+"""The sockets to one backend, shared by requests with the same path and headers."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
 
-from gateway.upstream.transport.dialing import reach, tls_context
-from gateway.upstream.transport.faults import TransientFault, unreachable
+from gateway.upstream.transport.dialing import connect, tls_context
+from gateway.upstream.transport.faults import TransientFault, backend_fault
 from gateway.upstream.transport.websocket.connection import UpstreamSocket
 from gateway.upstream.transport.websocket.handshake import Handshake
-from gateway.upstream.transport.websocket.limits import SocketCapacity
+from gateway.upstream.transport.websocket.limits import WebSocketCapacity
 from lanes.errors import UpstreamFault
 
 if TYPE_CHECKING:
@@ -18,25 +18,37 @@ if TYPE_CHECKING:
 
     from gateway.upstream.transport.route import Route
     from gateway.upstream.transport.websocket.lane import UpstreamLane
-    from gateway.upstream.transport.websocket.limits import SocketLimits
+    from gateway.upstream.transport.websocket.limits import WebSocketLimits
 
-#: Where a socket leads and what is shown there: the path and the headers.
+#: The path and the headers of an upgrade.
 _Key = tuple[str, frozenset[tuple[str, str]]]
 
 
 class UpstreamSocketPool:
-    """Hands out lanes, on the oldest socket that has room; the last but for one is a new one."""
+    """Hands out lanes on the oldest socket that has room, else on a new one.
+
+    Args:
+        route: Where the backend is.
+        limits: The limits of its sockets.
+        native: Whether the backend itself can steer the streams.
+        tls: Replaces the default context.
+    """
 
     def __init__(
-        self, route: Route, terms: SocketLimits, *, native: bool, tls: ssl.SSLContext | None = None
+        self,
+        route: Route,
+        limits: WebSocketLimits,
+        *,
+        native: bool,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._route = route
-        self._terms = terms
-        self._room = SocketCapacity(terms.lanes)
+        self._limits = limits
+        self._capacity = WebSocketCapacity(limits.lanes)
         self._native = native
         self._tls = tls or (tls_context() if route.secure else None)
-        # In the order in which they were made; those that ended are gone.
-        self._links: dict[UpstreamSocket, _Key] = {}
+        # The oldest first; ended ones are removed.
+        self._sockets: dict[UpstreamSocket, _Key] = {}
         self._open: set[UpstreamSocket] = set()
         self._dialling: set[asyncio.Task[None]] = set()
         self._empty: asyncio.Future[None] | None = None
@@ -45,78 +57,78 @@ class UpstreamSocketPool:
     @property
     def busy(self) -> list[int]:
         """How many responses each socket carries, the oldest first."""
-        return [link.busy for link in self._links]
+        return [socket.busy for socket in self._sockets]
 
     async def lane(self, path: str, headers: Mapping[str, str]) -> UpstreamLane:
-        """A lane on an open socket, for one response. Raises UpstreamFault."""
+        """Return a lane on an open socket, for one response. Raises UpstreamFault."""
         if self._closed:
             raise _shutting_down()
         key = path, frozenset(headers.items())
-        same = (link for link, of in list(self._links.items()) if of == key)
-        link = next((link for link in same if link.takes()), None)
-        if link is None:
-            link = self._make(key)
-        lane = link.take()
+        same_key = (one for one, of in list(self._sockets.items()) if of == key)
+        socket = next((one for one in same_key if one.has_room()), None)
+        if socket is None:
+            socket = self._make(key)
+        lane = socket.take()
         try:
-            await link.opened()
+            await socket.opened()
         except BaseException:
             lane.leave()
             raise
         return lane
 
     async def aclose(self) -> None:
-        """Close every socket in an orderly way, and wait until they are closed."""
+        """Send every socket a close frame, and wait until all are closed."""
         self._closed = True
         for task in self._dialling:
             task.cancel()
-        for link in list(self._links):
-            link.end(_shutting_down())
+        for socket in list(self._sockets):
+            socket.end(_shutting_down())
         if self._open:
             self._empty = asyncio.get_running_loop().create_future()
             await self._empty
 
     def _make(self, key: _Key) -> UpstreamSocket:
-        self._make_room()
+        self._close_surplus()
         path, headers = key
-        terms = self._terms
-        handshake = Handshake(self._route, path, dict(headers), terms.max_event)
-        link = UpstreamSocket(
-            handshake, terms, self._room, self._ended, self._lost, native=self._native
+        limits = self._limits
+        handshake = Handshake(self._route, path, dict(headers), limits.max_event)
+        socket = UpstreamSocket(
+            handshake, limits, self._capacity, self._ended, self._lost, native=self._native
         )
-        self._links[link] = key
-        # Many wait for it, and any of them may leave: so dialling is a task of its own.
-        task = asyncio.get_running_loop().create_task(self._dial(link))
+        self._sockets[socket] = key
+        # Many requests wait for it, and any of them may leave: so a task of its own dials.
+        task = asyncio.get_running_loop().create_task(self._dial(socket))
         self._dialling.add(task)
         task.add_done_callback(self._dialling.discard)
-        return link
+        return socket
 
-    async def _dial(self, link: UpstreamSocket) -> None:
+    async def _dial(self, socket: UpstreamSocket) -> None:
         try:
-            await reach(self._route, lambda: link, self._tls, self._terms.connect, tunnel=True)
+            await connect(self._route, lambda: socket, self._tls, self._limits.connect, tunnel=True)
         except UpstreamFault as fault:
-            link.drop(fault)
+            socket.drop(fault)
         else:
-            if link.connected:
-                self._open.add(link)
+            if socket.connected:
+                self._open.add(socket)
 
-    def _make_room(self) -> None:
-        """Close the socket that has been without a response for longest, if there are too many."""
-        if len(self._links) < self._terms.links:
+    def _close_surplus(self) -> None:
+        """Close the longest idle socket if there are too many; if none is idle, raise the fault."""
+        if len(self._sockets) < self._limits.sockets:
             return
-        idle = [link for link in self._links if not link.busy]
+        idle = [socket for socket in self._sockets if not socket.busy]
         if not idle:
-            text = f"All {self._terms.links} sockets to the backend are in use."
-            raise unreachable(text, status=503, kind=TransientFault)
-        min(idle, key=lambda link: link.idle_since).end(_shutting_down())
+            text = f"All {self._limits.sockets} sockets to the backend are in use."
+            raise backend_fault(text, status=503, kind=TransientFault)
+        min(idle, key=lambda socket: socket.idle_since).end(_shutting_down())
 
-    def _ended(self, link: UpstreamSocket) -> None:
-        self._links.pop(link, None)
+    def _ended(self, socket: UpstreamSocket) -> None:
+        self._sockets.pop(socket, None)
 
-    def _lost(self, link: UpstreamSocket) -> None:
-        self._open.discard(link)
+    def _lost(self, socket: UpstreamSocket) -> None:
+        self._open.discard(socket)
         if self._empty is not None and not self._open and not self._empty.done():
             self._empty.set_result(None)
 
 
 def _shutting_down() -> UpstreamFault:
-    return unreachable("The gateway is shutting down.", status=503)
+    return backend_fault("The gateway is shutting down.", status=503)

@@ -1,32 +1,32 @@
-"""`lanes.ports.Stream` over one lane of a socket that others share."""
+"""The events of one response on a shared socket, as `lanes.ports.Stream` (D25)."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
 
-from gateway.upstream.transport.faults import unreachable
+from gateway.upstream.transport.faults import backend_fault
 from lanes.errors import UpstreamFault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gateway.upstream.transport.websocket.limits import SocketLimits
+    from gateway.upstream.transport.websocket.limits import WebSocketLimits
     from gateway.upstream.transport.websocket.native_steering import NativeSteering
     from lanes.ports import Event
 
 
-class SocketStream:
-    """The events of one response, on their way.
+class WebSocketStream:
+    """The events of one response, as they arrive.
 
-    The socket is never paused for one of its lanes: what a slow client does not take yet is kept,
-    and the response fails when that is too much. `leave` is called once if it is closed before the
-    upstream has ended it.
+    The socket is never paused for one of its lanes: the stream keeps what a slow client does not
+    take yet, and the response fails when that is too much. `leave` is called once if the stream is
+    closed before the backend has ended the response.
     """
 
-    def __init__(self, terms: SocketLimits, leave: Callable[[], None]) -> None:
+    def __init__(self, limits: WebSocketLimits, leave: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
-        self._terms = terms
+        self._limits = limits
         self._leave = leave
         self._head: asyncio.Future[None] = self._loop.create_future()
         self._over: asyncio.Future[None] = self._loop.create_future()
@@ -36,23 +36,23 @@ class SocketStream:
         self._kept: list[Event] = []
         self._size = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._heard = 0.0
-        #: What the read under way has brought; `flush` passes it on.
+        self._read_at = 0.0
+        #: The events of the current read; `flush` passes them on.
         self.batch: list[Event] = []
-        #: Whether the upstream has ended it, well or not.
+        #: Whether the backend has ended the response, well or not.
         self.ended = False
-        self.steering: NativeSteering | None = None
+        self.steering: NativeSteering[WebSocketStream] | None = None
         self.headers: Mapping[str, str] = {}
 
     @property
     def begun(self) -> bool:
-        """Whether an event of it has come."""
+        """Whether an event of the response has arrived."""
         return bool(self.batch) or self._head.done()
 
     def start(self) -> None:
-        """Its create is sent: from now on it must not be silent."""
-        self._heard = self._loop.time()
-        self._timer = self._loop.call_at(self._heard + self._terms.first_byte, self._watch)
+        """Start the timers, because the create is sent."""
+        self._read_at = self._loop.time()
+        self._timer = self._loop.call_at(self._read_at + self._limits.first_byte, self._watch)
 
     async def head(self) -> None:
         """Wait for the first event. Raises UpstreamFault."""
@@ -61,19 +61,22 @@ class SocketStream:
             raise self._fault
 
     async def first(self) -> list[Event]:
-        """The first events, which stay for `relay`; none if it has ended without any."""
+        """Return the first events, which `relay` passes on later; none if the response has none."""
         await self.head()
         return list(self._kept)
 
     async def relay(self, sink: Callable[[list[Event]], None]) -> None:
-        """Call `sink` with all of its events of each network read, from within that read.
+        """Call `sink` with the response's events of each network read, from within that read.
 
-        Returns when the response has ended, or after `release` or `close`. Raises UpstreamFault
-        when it breaks off or is silent too long, and whatever `sink` raises. Call once.
+        Returns when the response has ended, or after `release` or `close`. Call once.
+
+        Raises:
+            UpstreamFault: The response breaks off, or is silent for too long.
+            Exception: Whatever `sink` raises (D18).
         """
         self._sink = sink
         try:
-            self._flow()
+            self._pass_kept()
             await self._over
             if self._fault is not None:
                 raise self._fault
@@ -81,63 +84,65 @@ class SocketStream:
             self.close()
 
     def pause(self) -> None:
-        """Keep what comes until `resume`. Idempotent."""
+        """Keep the events that arrive until `resume`. Idempotent."""
         self._paused = True
 
     def resume(self) -> None:
-        """Pass on what was kept, and go on. Idempotent."""
+        """Pass on the kept events, and each read from now on. Idempotent."""
         self._paused = False
-        self._flow()
+        self._pass_kept()
 
     def close(self) -> None:
-        """Want nothing more: `relay` returns. Idempotent."""
+        """Give the response up: `relay` returns. Idempotent."""
         ended, self.ended = self.ended, True
         self._finish()
         if not ended:
             self._leave()
 
-    release = close  # there is no connection to keep or not
+    release = close  # the socket is shared, so there is no connection to close
 
-    def afterwards(self, then: Callable[[], None]) -> None:
-        """Call `then`: a lane has nothing that could end later."""
-        then()
+    def afterwards(self, callback: Callable[[], None]) -> None:
+        """Call `callback` at once: a lane has nothing that ends later."""
+        callback()
 
     # -- what the lane calls --
 
     def flush(self, now: float) -> None:
-        """A read is over: pass on what it brought."""
+        """Pass on the events of a read, at its end; `now` is the loop's time."""
         events, self.batch = self.batch, []
         if self._over.done():
             return
-        self._heard = now
+        self._read_at = now
         if not self._head.done():
             self._head.set_result(None)
         if self._kept or self._paused or self._sink is None:
             self._keep(events)
         else:
             self._pass(events)
-        self._settle()
+        self._finish_if_passed()
 
     def end(self, fault: UpstreamFault | None = None) -> None:
-        """The upstream has ended it: with its last event, or with a fault."""
+        """End the response, because its last event is in `batch`, or because of a fault."""
         self.ended = True
         self._fault = self._fault or fault
-        if not self.batch:  # else `flush` follows
-            self._settle()
+        if not self.batch:  # otherwise `flush` follows
+            self._finish_if_passed()
 
     def fail(self, error: Exception) -> None:
-        """Give it up, and let `relay` raise `error`."""
+        """Give the response up, and make `relay` raise `error`."""
         if not self._over.done():
             self._fault = self._fault or error
             self.close()
 
-    # -- inside --
+    # -- private --
 
     def _keep(self, events: list[Event]) -> None:
         self._kept += events
         self._size += sum(len(data) for _, data in events)
-        if self._size > self._terms.max_event:
-            text = f"More than {self._terms.max_event} bytes of this response waited for the client"
+        if self._size > self._limits.max_event:
+            text = (
+                f"More than {self._limits.max_event} bytes of this response waited for the client"
+            )
             self.fail(
                 UpstreamFault(
                     f"{text}, which reads too slowly.",
@@ -151,38 +156,38 @@ class SocketStream:
         assert self._sink is not None, "it flows only with a sink"
         try:
             self._sink(events)
-        except Exception as error:  # noqa: BLE001  it is `relay`'s to raise, not the event loop's
+        except Exception as error:  # noqa: BLE001  `relay` raises it, not the event loop (D18)
             self.fail(error)
 
-    def _flow(self) -> None:
+    def _pass_kept(self) -> None:
         if self._sink is None or self._paused or self._over.done():
             return
         events, self._kept, self._size = self._kept, [], 0
         if events:
             self._pass(events)
-        self._settle()
+        self._finish_if_passed()
 
-    def _settle(self) -> None:
-        """It is over once all of it was passed on; a fault before anything came, at once."""
+    def _finish_if_passed(self) -> None:
+        """Finish an ended response once all of it was passed on."""
         if self.ended and not self._kept:
             self._finish()
         elif self.ended and self._timer is not None:
-            self._timer.cancel()  # what is missing is the client's taking it
+            self._timer.cancel()  # only the client is late
 
     def _finish(self) -> None:
         self._kept.clear()
         if self._timer is not None:
             self._timer.cancel()
-        for waited_for in (self._head, self._over):
-            if not waited_for.done():
-                waited_for.set_result(None)
+        for waiter in (self._head, self._over):
+            if not waiter.done():
+                waiter.set_result(None)
         self._sink = None
 
     def _watch(self) -> None:
-        """Look whether it was silent for too long; one timer for all events."""
-        limit = self._terms.idle if self._head.done() else self._terms.first_byte
-        due = self._heard + limit
+        """Fail if the backend was silent for too long, else set the timer of all events again."""
+        limit = self._limits.idle if self._head.done() else self._limits.first_byte
+        due = self._read_at + limit
         if due > self._loop.time():
             self._timer = self._loop.call_at(due, self._watch)
         else:
-            self.fail(unreachable(f"The backend sent nothing for {limit:g} seconds.", status=504))
+            self.fail(backend_fault(f"The backend sent nothing for {limit:g} seconds.", status=504))

@@ -1,4 +1,4 @@
-"""Encrypted reasoning in a history that went from one upstream to another. Pure."""
+"""Encrypted reasoning in a history that moves from one upstream to another. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from lanes.errors import UpstreamFault
 
 
-def is_refusal(fault: UpstreamFault) -> bool:
-    """Whether an upstream says that it cannot open what is encrypted in the input."""
+def refuses_encrypted_reasoning(fault: UpstreamFault) -> bool:
+    """Return whether the upstream says that it cannot decrypt what the input holds."""
     words = f"{fault.code} {fault.message}".lower()
     return fault.status in (400, 422) and "encrypted" in words
 
 
-def without(items: Sequence[bytes]) -> list[bytes]:
-    """The items but for encrypted reasoning, which only its maker can read."""
+def without_encrypted_reasoning(items: Sequence[bytes]) -> list[bytes]:
+    """Return the items without encrypted reasoning, which only its maker can read (D23)."""
     return [item for item in items if b'"encrypted_content"' not in item or not _is_sealed(item)]
 
 

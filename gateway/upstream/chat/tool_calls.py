@@ -1,8 +1,8 @@
-"""Tool calls, put together from the pieces of a Chat Completions stream. Pure.
+"""Tool calls, assembled from the pieces of a Chat Completions stream. Pure.
 
-Only the first piece of a call says what it calls. A call is shown as soon as that is known, and is
-finished when its arguments are whole and something else begins, or with the answer. What comes
-after an unfinished call waits in the run (D5), so pieces of several calls may be mixed.
+Only the first piece of a call names the tool. A call is announced as soon as its name is there. It
+is finished when its arguments are whole and something else begins, or when the answer ends. The run
+holds back what comes after an unfinished call (D5), so pieces of several calls may be mixed.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ log = logging.getLogger("multilane.dialect")
 
 
 class ChatCall:
-    """One call; `item_id` is the name of its item, empty until it is shown."""
+    """One call; `item_id` is the id of its item, empty until the call is announced."""
 
-    __slots__ = ("_known", "custom", "done", "head", "id", "item_id", "name", "pieces")
+    __slots__ = ("_checked", "custom", "done", "head", "id", "item_id", "name", "pieces")
 
     def __init__(self, call_id: str) -> None:
         self.id = call_id
@@ -31,25 +31,25 @@ class ChatCall:
         self.item_id = ""
         self.head = b""
         self.done = False
-        self._known = (0, False)
+        self._checked = (0, False)  # how many pieces were parsed, and whether they were whole
 
     @property
     def whole(self) -> bool:
         """Whether the arguments are a whole object."""
         if not self.pieces or not self.pieces[-1].rstrip().endswith("}"):
             return False
-        if self._known[0] != len(self.pieces):
-            self._known = (len(self.pieces), isinstance(_value("".join(self.pieces)), dict))
-        return self._known[1]
+        if self._checked[0] != len(self.pieces):
+            self._checked = (len(self.pieces), isinstance(_value("".join(self.pieces)), dict))
+        return self._checked[1]
 
     def item(self, arguments: str) -> dict[str, Any]:
-        """The item of the Responses API. Without an id of the backend's the run makes one."""
+        """Return the item of the Responses API; where the backend gave no id, the run makes one."""
         kind, key = ("custom_tool_call", "input") if self.custom else ("function_call", "arguments")
         item = {"type": kind, "id": self.item_id, "name": self.name, key: arguments}
         return {**item, "call_id": self.id} if self.id else item
 
     def finished(self) -> dict[str, Any]:
-        """The item at its end. No arguments are an empty object: clients parse them."""
+        """Return the finished item. Missing arguments become `{}`, because clients parse them."""
         text = "".join(self.pieces)
         if not self.custom:
             return self.item(text if text.strip() else "{}")
@@ -63,8 +63,11 @@ class ChatCall:
 class ChatCalls:
     """The calls of one answer, in order.
 
-    `custom` names the tools whose input is a text; `send` takes events, `name_item` makes the name
-    of an item.
+    Args:
+        custom: The names of the custom tools, whose input is one text.
+        send: Takes an event.
+        put: Takes an event's JSON.
+        name_item: Returns the id of an item that begins now.
     """
 
     def __init__(
@@ -84,7 +87,7 @@ class ChatCalls:
 
     @property
     def whole(self) -> bool:
-        """Whether none is in the middle of its arguments."""
+        """Whether no call is in the middle of its arguments."""
         return all(call.whole or call.done or not call.pieces for call in self._calls)
 
     def add(self, entry: object) -> None:
@@ -94,54 +97,54 @@ class ChatCalls:
         function = entry.get("function")
         if not isinstance(function, dict):
             function = {}
-        told, name, index = entry.get("id"), function.get("name"), entry.get("index")
+        call_id, name, index = entry.get("id"), function.get("name"), entry.get("index")
         call = self._find(
             index if type(index) is int else None,
-            told if isinstance(told, str) else "",
+            call_id if isinstance(call_id, str) else "",
             name if isinstance(name, str) else "",
         )
         self._grow(call, function.get("arguments"))
 
     def add_whole(self, entries: list[object]) -> None:
-        """Take the `tool_calls` of a whole message: what was streamed is in there again."""
+        """Take the `tool_calls` of a whole message, which repeats what was streamed."""
         fresh = not self._calls
         for entry in entries:
-            told = entry.get("id") if isinstance(entry, dict) else None
-            if fresh or (told and told not in self._by_id):
+            call_id = entry.get("id") if isinstance(entry, dict) else None
+            if fresh or (call_id and call_id not in self._by_id):
                 self.add(entry)
 
     def pause(self) -> None:
-        """Something else begins: the call before it is finished if its arguments are whole."""
+        """Finish the latest call if its arguments are whole, because something else begins."""
         if self._calls and self._calls[-1].whole:
             self._finish(self._calls[-1])
 
     def finish(self, *, cut: bool) -> None:
-        """The answer is over; in a `cut` one a call may have been torn apart."""
+        """Finish the calls at the end of the answer, except for one torn apart by a `cut`."""
         for call in self._calls:
             if not cut or call.whole:
                 self._finish(call)
 
     def _find(self, index: int | None, call_id: str, name: str) -> ChatCall:
-        """The call that an entry is about, by its index and id; a new one if it is none of them."""
-        known = self._known(index, call_id, name)
-        if known is not None and self._starts_over(known, index, call_id, name):
-            known = None
-        if known is None:
+        """Return the call that an entry continues, by index and id, or a new one."""
+        call = self._open_call(index, call_id, name)
+        if call is not None and self._starts_over(call, index, call_id, name):
+            call = None
+        if call is None:
             self.pause()
-            known = ChatCall("" if call_id in self._by_id else call_id)
-            self._calls.append(known)
-        elif call_id and not known.id and not known.item_id:
-            known.id = call_id
-        if known.id:
-            self._by_id.setdefault(known.id, known)
+            call = ChatCall("" if call_id in self._by_id else call_id)
+            self._calls.append(call)
+        elif call_id and not call.id and not call.item_id:
+            call.id = call_id
+        if call.id:
+            self._by_id.setdefault(call.id, call)
         if index is not None:
-            self._by_index[index] = known
-        if name and not known.name:
-            known.name = name
-            self._show(known)
-        return known
+            self._by_index[index] = call
+        if name and not call.name:
+            call.name = name
+            self._announce(call)
+        return call
 
-    def _known(self, index: int | None, call_id: str, name: str) -> ChatCall | None:
+    def _open_call(self, index: int | None, call_id: str, name: str) -> ChatCall | None:
         if index is not None and index in self._by_index:
             return self._by_index[index]
         if call_id in self._by_id and not (index is not None and name):
@@ -150,15 +153,15 @@ class ChatCalls:
             return self._calls[-1]
         return None
 
-    def _starts_over(self, known: ChatCall, index: int | None, call_id: str, name: str) -> bool:
-        """Whether an entry that seems to go on is another call: by a new id, or by its name."""
-        if call_id and known.id:
-            return call_id != known.id
-        if not name or not known.name:
+    def _starts_over(self, call: ChatCall, index: int | None, call_id: str, name: str) -> bool:
+        """Return whether the id or the name of an entry makes it a new call after all."""
+        if call_id and call.id:
+            return call_id != call.id
+        if not name or not call.name:
             return False
-        return known.whole or (index is None and name != known.name)
+        return call.whole or (index is None and name != call.name)
 
-    def _show(self, call: ChatCall) -> None:
+    def _announce(self, call: ChatCall) -> None:
         call.custom = call.name in self._custom
         call.item_id = self._name_item()
         self._send({"type": "response.output_item.added", "item": call.item("")})
@@ -177,7 +180,7 @@ class ChatCalls:
             self._delta(call, arguments)
 
     def _delta(self, call: ChatCall, arguments: str) -> None:
-        """A custom tool's input can be told from its JSON only at the end."""
+        """Send a piece; a custom tool's input can be read from its JSON only at the end."""
         if not call.custom:
             self._put(call.head + encode(arguments) + b"}")
 

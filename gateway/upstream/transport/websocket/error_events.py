@@ -1,0 +1,32 @@
+"""The `error` event of a backend -> the fault of the create that it answers. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gateway.upstream.transport.faults import SocketFull, answer_fault, backend_fault, copy_fault
+from gateway.upstream.transport.websocket.event_heads import error_fields, is_socket_limit
+from lanes.stream.backend_errors import reported
+
+if TYPE_CHECKING:
+    from lanes.errors import UpstreamFault
+
+
+def error_event_fault(event: dict[str, Any], message: bytes) -> UpstreamFault:
+    """Return the fault of an `error` event; `message` is its JSON.
+
+    A limit of the socket is not the client's: a create that meets it on every socket gets 503, as
+    from a busy backend (D25).
+    """
+    fields = error_fields(event).get("headers") or event.get("headers")
+    headers = {
+        str(name).lower(): str(value)
+        for name, value in (fields.items() if isinstance(fields, dict) else ())
+    }
+    fault = answer_fault(reported(event).status, headers, message)
+    if not is_socket_limit(event):
+        return fault
+    if fault.status < 500:
+        text = f"The backend's socket takes no more responses ({fault.code})."
+        return backend_fault(text, status=503, kind=SocketFull)
+    return copy_fault(fault, SocketFull)
