@@ -1,15 +1,15 @@
-"""What a worker knows of a create while it carries it."""
+"""What the worker holds of a create while it carries it, and what a create waits for before."""
 
 from __future__ import annotations
 
-import logging
-import secrets
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import anyio
+
+from lanes.stream.run_states import STREAMING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,37 +24,43 @@ if TYPE_CHECKING:
     from lanes.stream.run import Run
     from steering.ledger import Submission
 
-log = logging.getLogger("multilane.worker")
-
-
-def mint(prefix: str) -> str:
-    """A new id: the prefix and 128 random bits in hex."""
-    return f"{prefix}_{secrets.token_hex(16)}"
-
 
 @dataclass(frozen=True, slots=True)
 class Successor:
-    """A create that follows a response by itself, and the steers it carries.
+    """A create that the gateway makes to follow a steered response.
 
-    `after` may have it on the way already, if the backend steers.
+    Attributes:
+        create: The create, with the settings of the steered one.
+        bound: The steers it carries.
+        parent: The steered response.
+        after: The steering of a backend that may have sent this successor already.
     """
 
     create: Create
     bound: list[Submission]
+    parent: Node | None
     after: BackendSteering | None = None
-
-    def forget(self) -> None:
-        """It is carried, or will not be: what the backend has on the way is not waited for."""
-        if self.after is not None:
-            self.after.give_up()
 
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """A create on its way: its run, its numbering, and the scope that ends its waiting.
+    """A create on its way to the upstream and back.
 
-    `bound` are the steers in its input; `begun` says that they are committed. `after` may have its
-    stream, if the backend steers.
+    Attributes:
+        create: The create.
+        run: The response it becomes.
+        stamp: The numbering of that response's events.
+        parent: The response it continues.
+        entries: Its own input.
+        bound: The steers in that input.
+        after: The steering of the backend that may have sent its stream already.
+        scope: Ends its waiting for the upstream.
+        stream: The upstream's answer, once there is one.
+        steering: How the backend of that answer takes steers, if it does.
+        begun: Whether `response.created` was sent, so that its steers are committed.
+        recorded: Whether its end reached the lineage.
+        node: What the lineage keeps of it, if it ended as a valid parent.
+        since: When it started, in seconds of the monotonic clock.
     """
 
     create: Create
@@ -66,53 +72,59 @@ class Attempt:
     after: BackendSteering | None = None
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     stream: Stream | None = None
+    steering: BackendSteering | None = None
     begun: bool = False
-    settled: bool = False
+    recorded: bool = False
+    node: Node | None = None
     since: float = field(default_factory=time.monotonic)
 
-    @property
-    def steering(self) -> BackendSteering | None:
-        """How its backend is told of steers, if it takes them."""
-        return None if self.stream is None else self.stream.steering
+    def __str__(self) -> str:
+        """Say for the log which response this is, on which lane, how it ended and when."""
+        lane = self.create.stream_id
+        where = "the default lane" if lane is None else f"lane {lane}"
+        seconds = time.monotonic() - self.since
+        return f"{self.run.id} on {where}: {self.run.state} after {seconds:.3f} s"
+
+    def end_broken(self, fault: Fault) -> bool:
+        """End the run after our own code broke on it.
+
+        Returns False if nothing was sent that needs an end, and an `error` event will do.
+        """
+        if self.run.state in STREAMING:
+            with suppress(Exception):  # what broke may break again; then `give_up` has to do
+                self.run.fail(fault)
+        return self.run.give_up(fault)
 
 
 class StartGate:
-    """What creates wait for before they are carried; once stopped, none waits or goes on."""
+    """Holds the creates that wait for a store before they start. Once stopped, none goes on."""
 
     def __init__(self) -> None:
+        #: Why no create starts any more.
+        self.fault: Fault | None = None
         self._scopes: set[anyio.CancelScope] = set()
-        self._fault: Fault | None = None
 
     def stop(self, fault: Fault) -> None:
-        """End it all with `fault`."""
-        self._fault = fault
+        """End every wait with `fault`."""
+        self.fault = fault
         for scope in tuple(self._scopes):
             scope.cancel()
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """One create waits in here. Raises the fault once stopped."""
+        """Wrap the waiting of one create. Raises the fault once stopped."""
         with anyio.CancelScope() as scope:
             self._scopes.add(scope)
             try:
                 yield
             finally:
                 self._scopes.discard(scope)
-        if self._fault is not None:
-            raise self._fault
-
-
-def note(carried: Attempt) -> None:
-    """One line for whoever looks closely: which response, where, how it ended and when."""
-    if log.isEnabledFor(logging.DEBUG):
-        lane = carried.create.stream_id
-        seconds = time.monotonic() - carried.since
-        where = "the default lane" if lane is None else f"lane {lane}"
-        log.debug("%s on %s: %s after %.3f s", carried.run.id, where, carried.run.state, seconds)
+        if self.fault is not None:
+            raise self.fault
 
 
 def unsteerable(create: Create, profile: Profile) -> str | None:
-    """Why a response takes no steers; None if it does (protocol.md 5)."""
+    """Return why a response takes no steers; None if it does (protocol.md 5)."""
     if not profile.steerable:
         return "Responses of this backend cannot be steered."
     if create.body.get("conversation") is not None:

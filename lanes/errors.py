@@ -1,9 +1,9 @@
-"""What can go wrong, by whose fault.
+"""What can go wrong, by whose fault (protocol.md 6).
 
 ClientFault    the frame or the request was wrong: one `error` event, the connection lives
 UpstreamFault  the backend failed: `error` before `response.created`, `response.failed` after it
 
-The end of a connection is a cancellation, and a fault of our own is any other exception.
+The end of a connection is a cancellation. Any other exception is a fault of our own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,16 @@ if TYPE_CHECKING:
 
 
 class Fault(Exception):
-    """Carries the fields of an `error` event (protocol.md 6)."""
+    """Carries the fields of an `error` event (protocol.md 6).
+
+    Args:
+        message: What was wrong and what is allowed.
+        code: The machine-readable code.
+        status: The HTTP status.
+        type: The class of error, as the reference names it.
+        param: The request key that is wrong.
+        headers: The upstream's headers that the client may see.
+    """
 
     def __init__(
         self,
@@ -37,12 +46,17 @@ class Fault(Exception):
 
 
 class ClientFault(Fault):
-    """The client's frame or request was wrong; says what was wrong and what is allowed."""
+    """The client's frame or request was wrong."""
 
 
 class UpstreamFault(Fault):
     """The backend refused, broke off or sent nonsense; code, status and headers are its own."""
 
 
+def own_fault(message: str) -> UpstreamFault:
+    """Return the fault that reports a failure of the gateway itself."""
+    return UpstreamFault(message, code="server_error", status=500, type="server_error")
+
+
 class IllegalTransition(AssertionError):
-    """A machine was asked for a step its table does not have: our fault, never the peer's."""
+    """A machine was asked for a step that its table lacks: our fault, never the peer's."""

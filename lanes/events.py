@@ -1,7 +1,8 @@
-"""Events that the gateway makes by itself, and the number and lane that every event carries."""
+"""The ids, numbers and lanes that events carry, and the `error` event."""
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,19 @@ if TYPE_CHECKING:
     from lanes.errors import Fault
 
 
+def new_id(prefix: str) -> str:
+    """Return a new id: the prefix and 128 random bits in hex."""
+    return f"{prefix}_{secrets.token_hex(16)}"
+
+
 @dataclass(slots=True)
 class Stamp:
-    """The numbering of one response: from 0, without gaps, and its lane (protocol.md 4).
+    """The numbering of one response, from 0 and without gaps, and its lane (protocol.md 4).
 
-    `tail` ends each event's JSON up to the number; without a lane there is no `stream_id` key.
+    Attributes:
+        stream_id: The lane; on the default lane (None) events have no `stream_id` key.
+        number: The next event's `sequence_number`.
+        tail: The end of each event's JSON, up to the number.
     """
 
     stream_id: str | None
@@ -23,13 +32,13 @@ class Stamp:
     tail: bytes = field(init=False)
 
     def __post_init__(self) -> None:
-        # The name was checked to be of letters that JSON need not escape (protocol.md 2).
+        # The frame's check leaves no letters in it that JSON escapes (protocol.md 2).
         lane = b"" if self.stream_id is None else b',"stream_id":"%b"' % self.stream_id.encode()
         self.tail = lane + b',"sequence_number":'
 
 
 def error_event(fault: Fault, stream_id: str | None) -> bytes:
-    """The whole JSON of an `error` event (protocol.md 6)."""
+    """Return the whole JSON of an `error` event (protocol.md 6)."""
     event: dict[str, Any] = {"type": "error", "status": fault.status}
     if stream_id is not None:
         event["stream_id"] = stream_id

@@ -10,19 +10,19 @@ from typing import Any
 class Create:
     """One checked `response.create` frame (protocol.md 2).
 
-    `body` holds what the client sent, key by key and value for value, without the envelope
-    (`type`, `stream_id`, `generate`, `event_id`) and without `stream`. `size` is the length of the
-    frame in bytes. One that `follows` is no client's: the gateway made it to carry steers.
+    Attributes:
+        stream_id: Its lane; None is the default lane.
+        body: What the client sent, key by key and value for value, without the envelope (`type`,
+            `stream_id`, `generate`, `event_id`) and without `stream`.
+        parent_id: The body's `previous_response_id`: the response it continues or forks from.
+        generate: Whether the upstream is asked; a warm-up only prepares a parent.
+        size: The length of the frame in bytes.
+        follows: Whether the gateway made it to carry steers.
     """
 
     stream_id: str | None
     body: dict[str, Any]
+    parent_id: str | None = None
     generate: bool = True
     size: int = 0
     follows: bool = False
-
-    @property
-    def parent_id(self) -> str | None:
-        """`previous_response_id`, the response this one continues or forks from."""
-        parent: str | None = self.body.get("previous_response_id")
-        return parent

@@ -87,6 +87,9 @@ class Outbox(Protocol):
     def put(self, stamp: Stamp, body: bytes) -> None:
         """Number an event and queue it. `body` is its JSON object without the closing brace."""
 
+    def put_event(self, stamp: Stamp, event: dict[str, Any]) -> None:
+        """Encode an event, number it and queue it."""
+
     def error(self, fault: Fault, stream_id: str | None) -> None:
         """Queue an `error` event, also while its lane is busy."""
 

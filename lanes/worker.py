@@ -1,30 +1,29 @@
-"""SHELL: carries started creates of one connection through the upstream to their one terminal."""
+"""SHELL: carries the creates of one connection through the upstream to their one terminal event."""
 
 from __future__ import annotations
 
 import logging
 import time
-from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from lanes.attempt import Attempt, StartGate, Successor, mint, note, unsteerable
-from lanes.codec import encode
-from lanes.errors import ClientFault, Fault, UpstreamFault
-from lanes.events import Stamp
+from lanes.attempt import Attempt, StartGate, Successor, unsteerable
+from lanes.errors import ClientFault, Fault, own_fault
+from lanes.events import Stamp, new_id
 from lanes.frames import Create
 from lanes.history.entries import input_items
-from lanes.history.lineage import check_outputs
+from lanes.history.lineage import resolve_input
 from lanes.stores.base import ChainTooLong
 from lanes.stream.profile import Profile
 from lanes.stream.run import Run
-from lanes.stream.run_states import STREAMING, RunState
+from lanes.stream.run_states import RunState
+from steering.frames import inherited, steers_first
 from steering.ledger import Target
-from steering.successor import body, prepend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from lanes.errors import UpstreamFault
     from lanes.history.archive import KeyArchive
     from lanes.history.entries import Entry
     from lanes.history.lineage import Lineage, Node
@@ -34,22 +33,29 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("multilane.worker")
 
-#: A run in one of these is a valid parent; a failed one never is (protocol.md 3).
+#: A run that ended in one of these is a valid parent; a failed one never is (protocol.md 3).
 _KEPT = frozenset({RunState.COMPLETED, RunState.INCOMPLETE, RunState.STEERED})
 
 
 class Worker:
-    """Runs the creates of one connection, each in the task that calls `carry`.
+    """Carries the creates of one connection, each in the task that calls `carry`.
 
-    `headers` are the client's, as far as the upstream may see them. `continues` tells whether on
-    this lane a create waits that names this parent.
+    Args:
+        upstream: Answers the requests.
+        lineage: The responses this connection can continue.
+        archive: The stored responses of the client's key.
+        outbox: The connection's writer.
+        desk: The connection's steering.
+        continues: Tells whether a create that names this parent waits on this lane.
+        headers: The client's, as far as the upstream may see them.
+        clock: Seconds since the epoch.
     """
 
     def __init__(
         self,
         upstream: Upstream,
         lineage: Lineage,
-        shelf: KeyArchive,
+        archive: KeyArchive,
         outbox: Outbox,
         desk: Desk,
         continues: Callable[[str | None, str], bool],
@@ -60,169 +66,175 @@ class Worker:
         self._upstream = upstream
         self._lineage = lineage
         self._outbox = outbox
-        self._shelf = shelf
+        self._archive = archive
         self._desk = desk
         self._continues = continues
         self._headers = headers
         self._clock = clock
-        self._carried: set[Attempt] = set()
-        self._before = StartGate()
+        self._attempts: set[Attempt] = set()
+        self._gate = StartGate()
 
     async def carry(self, create: Create, successor: Successor | None = None) -> Successor | None:
         """Bring one create to its terminal event, or to one `error` event (protocol.md 4).
 
-        `successor` is what it is of; None for a client's own create. Returns what follows it by
-        itself, in the same slot. Whatever breaks here is this lane's trouble alone; only
-        cancellation gets out.
+        `successor` is what the create belongs to, unless it is a client's own. Returns the
+        successor that takes over the slot, if there is one. Whatever breaks here harms this lane
+        alone; only cancellation gets out (D18).
         """
-        carried, bound = None, successor.bound if successor is not None else []
+        attempt, bound = None, successor.bound if successor is not None else []
         follows = None
         try:
-            with self._before.waiting():
-                if successor is None:
+            if self._gate.fault is not None:
+                raise self._gate.fault
+            if successor is None and self._desk.awaiting_outputs:
+                with self._gate.waiting():
                     bound = await self._desk.take(create.parent_id, create.stream_id)
-                parent = await self._parent(create)
-            carried = self._start(create, bound, parent)
-            carried.after = successor.after if successor is not None else None
-            await self._run(carried)
-            follows = await self._follow(carried)
+            parent = await self._parent(create) if successor is None else successor.parent
+            attempt = self._start(create, bound, parent)
+            attempt.after = successor.after if successor is not None else None
+            await self._run(attempt)
+            follows = await self._follow(attempt)
         except Fault as fault:
             self._refuse(create, bound, fault)
         except Exception:
             log.exception("a run broke by our own fault")
-            self._break(create, bound, carried)
+            self._break(create, bound, attempt)
         finally:
-            if successor is not None:
-                successor.forget()
-            if carried is not None:
-                self._leave(carried, follows)
+            if successor is not None and successor.after is not None:
+                successor.after.give_up()
+            if attempt is not None:
+                self._leave(attempt, follows)
         return follows
 
-    def _leave(self, carried: Attempt, follows: Successor | None) -> None:
-        carried.run.abandon()
-        self._carried.discard(carried)
-        if follows is None and carried.steering is not None:
-            carried.steering.give_up()
-        note(carried)
+    def _leave(self, attempt: Attempt, follows: Successor | None) -> None:
+        if not attempt.run.over:
+            attempt.run.abandon()
+        self._attempts.discard(attempt)
+        if follows is None and attempt.steering is not None:
+            attempt.steering.give_up()
+        log.debug("%s", attempt)
 
     def forgo(self, successor: Successor, why: str) -> None:
-        """A successor will not be carried: its steers go back."""
-        successor.forget()
+        """Give a successor up: its steers go back with this reason."""
+        if successor.after is not None:
+            successor.after.give_up()
         self._desk.fail(successor.bound, why)
 
     def stop(self, fault: UpstreamFault) -> None:
         """End every running response now: `response.failed` if it had begun, else an error."""
-        self._before.stop(fault)
-        for carried in tuple(self._carried):
-            carried.run.fail(fault)
-            carried.scope.cancel()
+        self._gate.stop(fault)
+        for attempt in tuple(self._attempts):
+            attempt.run.fail(fault)
+            attempt.scope.cancel()
 
     async def _parent(self, create: Create) -> Node | None:
-        """What the create builds on. It starts now, so this is looked up now."""
+        """Return what the create continues. It starts now, so this is looked up now."""
         parent_id = create.parent_id
-        if parent_id is not None and self._lineage.find(parent_id) is None:
-            stored = await self._shelf.find(parent_id)
-            if stored is not None:
-                return stored
-        return self._lineage.resolve(parent_id)
+        if parent_id is None:
+            return None
+        node = self._lineage.find(parent_id)
+        if node is None:
+            with self._gate.waiting():
+                node = await self._archive.find(parent_id)
+        return node or self._lineage.resolve(parent_id)
 
     def _start(self, create: Create, bound: list[Submission], parent: Node | None) -> Attempt:
         entries = self._entries(create, bound, parent)
         stamp = Stamp(create.stream_id)
         run = Run(
-            mint("resp"),
+            new_id("resp"),
             create.body,
             Profile(),
             partial(self._outbox.put, stamp),
-            mint=mint,
+            mint=new_id,
             clock=self._clock,
         )
-        carried = Attempt(create, run, stamp, parent, entries, bound)
-        run.began = partial(self._begin, carried)
-        self._carried.add(carried)
-        return carried
+        attempt = Attempt(create, run, stamp, parent, entries, bound)
+        run.began = partial(self._begin, attempt)
+        self._attempts.add(attempt)
+        return attempt
 
     def _entries(
         self, create: Create, bound: list[Submission], parent: Node | None
     ) -> tuple[Entry, ...]:
-        items = prepend(bound, input_items(create.body.get("input")))
+        items = input_items(create.body.get("input"))
+        if bound:
+            items = steers_first(bound, items)
         conversation = create.body.get("conversation") is not None
         try:
-            entries = check_outputs(items, parent, self._lineage, conversation=conversation)
+            entries = resolve_input(items, parent, self._lineage, conversation=conversation)
         except ClientFault:
             self._lineage.evict_failed(create.stream_id, create.parent_id)
             raise
         length = len(entries) + (parent.length if parent is not None else 0)
-        if parent is not None and length > self._shelf.max_chain:
-            raise ChainTooLong(parent.id, length, self._shelf.max_chain)
+        if parent is not None and length > self._archive.max_chain:
+            raise ChainTooLong(parent.id, length, self._archive.max_chain)
         return entries
 
-    def _begin(self, carried: Attempt) -> None:
-        """Its `response.created` was sent: from now on it can be steered, and its steers stand."""
-        carried.begun = True
-        create, run = carried.create, carried.run
+    def _begin(self, attempt: Attempt) -> None:
+        """Open the response for steers, and commit its own: `response.created` was sent."""
+        attempt.begun = True
+        create, run = attempt.create, attempt.run
         self._desk.open(
             Target(
                 run.id,
                 create.stream_id,
-                partial(self._send, carried.stamp),
-                partial(self._cut, carried),
+                partial(self._outbox.put_event, attempt.stamp),
+                partial(self._cut, attempt),
                 partial(self._continues, create.stream_id, run.id),
                 unsteerable(create, run.profile),
             )
         )
-        self._desk.commit(carried.bound, run.id)
+        self._desk.commit(attempt.bound, run.id)
 
-    def _send(self, stamp: Stamp, event: dict[str, Any]) -> None:
-        self._outbox.put(stamp, encode(event)[:-1])
-
-    def _cut(self, carried: Attempt, submission: Submission) -> None:
+    def _cut(self, attempt: Attempt, submission: Submission) -> None:
         """Stop for a steer: the backend finds the boundary if it steers, else the run does."""
-        steering = carried.steering
-        if carried.run.over or steering is None:
-            self._stop(carried)
+        steering = attempt.steering
+        if attempt.run.over or steering is None:
+            self._stop(attempt)
             return
-        carried.run.cut(here=False)
-        steering.steer(submission.id, submission.messages, partial(self._stop, carried))
+        attempt.run.cut(here=False)
+        steering.steer(submission.id, submission.messages, partial(self._stop, attempt))
 
-    def _stop(self, carried: Attempt) -> None:
-        carried.run.cut()
-        if carried.run.state is RunState.STEERED and carried.stream is not None:
-            self._settle(carried)
-            carried.stream.close()
+    def _stop(self, attempt: Attempt) -> None:
+        attempt.run.cut()
+        if attempt.run.state is RunState.STEERED and attempt.stream is not None:
+            self._record_end(attempt)
+            attempt.stream.close()
 
-    async def _follow(self, carried: Attempt) -> Successor | None:
-        """The run is over: what its steers make of it."""
-        create, run = carried.create, carried.run
+    async def _follow(self, attempt: Attempt) -> Successor | None:
+        """Return the successor that the steers of an ended run make, if any."""
+        create, run = attempt.create, attempt.run
         if run.state not in _KEPT:
-            if carried.begun:
+            if attempt.begun:
                 self._desk.fail_target(run.id)
             return None
         bound = await self._desk.end(
             run.id,
             completed=run.state is RunState.COMPLETED,
-            required=run.required_input(),
+            # A run that stopped at our own boundary is one that waits for nothing.
+            required=[] if run.stopped else run.required_input(),
         )
         if not bound:
             return None
-        following = Create(create.stream_id, body(create.body, run.id), follows=True)
-        return Successor(following, bound, carried.steering)
+        following = Create(create.stream_id, inherited(create.body, run.id), run.id, follows=True)
+        return Successor(following, bound, attempt.node, attempt.steering)
 
-    async def _run(self, carried: Attempt) -> None:
-        run = carried.run
-        if carried.create.generate:
-            with carried.scope:
+    async def _run(self, attempt: Attempt) -> None:
+        if attempt.create.generate:
+            with attempt.scope:
                 try:
-                    await self._relay(carried)
+                    await self._relay(attempt)
                 except Fault as fault:
-                    run.fail(fault)
+                    attempt.run.fail(fault)
         else:
-            run.complete_empty()
-        self._settle(carried)
+            attempt.run.complete_empty()
+        self._record_end(attempt)
 
-    async def _relay(self, carried: Attempt) -> None:
-        stream = carried.stream = await self._stream(carried)
-        run = carried.run
+    async def _relay(self, attempt: Attempt) -> None:
+        stream = attempt.stream = await self._stream(attempt)
+        attempt.steering = stream.steering
+        run = attempt.run
         run.trust(stream.profile)
 
         def sink(events: list[Event]) -> None:
@@ -231,7 +243,7 @@ class Worker:
                 receive(name, data)
             if run.over:
                 # Before the terminal event leaves, so that whoever reads it can build on it.
-                self._settle(carried)
+                self._record_end(attempt)
                 if run.stopped:
                     stream.close()
                 else:
@@ -242,56 +254,47 @@ class Worker:
             await stream.relay(sink)
         finally:
             self._outbox.detach(stream)
-        run.end()
+        if not run.over:
+            run.end()
 
-    async def _stream(self, carried: Attempt) -> Stream:
-        """The answer on its way: asked for, unless the backend follows with just these steers."""
-        if carried.after is not None:
-            steers = [submission.id for submission in carried.bound]
-            stream = await carried.after.follow(steers)
+    async def _stream(self, attempt: Attempt) -> Stream:
+        """Return the answer: the backend's own successor if it carries just these steers."""
+        if attempt.after is not None:
+            steers = [submission.id for submission in attempt.bound]
+            stream = await attempt.after.follow(steers)
             if stream is not None:
                 return stream
-        before = self._lineage.effective(carried.parent)
-        items = [*before, *(entry.data for entry in carried.entries)]
-        return await self._upstream.open(carried.create.body, items, self._headers)
+        before = self._lineage.effective(attempt.parent)
+        items = [*before, *(entry.data for entry in attempt.entries)]
+        return await self._upstream.open(attempt.create.body, items, self._headers)
 
-    def _settle(self, carried: Attempt) -> None:
-        """The run is over: keep it as a parent, or forget the parent it failed on. Idempotent."""
-        create, run = carried.create, carried.run
-        if carried.settled:
+    def _record_end(self, attempt: Attempt) -> None:
+        """Keep the ended run as a parent, or forget the parent it failed on. Idempotent."""
+        create, run = attempt.create, attempt.run
+        if attempt.recorded:
             return
-        carried.settled = True
+        attempt.recorded = True
         if run.state in _KEPT:
             output = tuple(run.entries())
-            self._lineage.keep(run.id, create.stream_id, carried.parent, carried.entries, output)
+            place = run.id, create.stream_id, attempt.parent
+            attempt.node = self._lineage.keep(*place, attempt.entries, output)
             if create.body.get("store") is not False:
-                self._shelf.put(run.id, create.parent_id, run.final, carried.entries, output)
+                self._archive.put(run.id, create.parent_id, run.final, attempt.entries, output)
         elif run.fault is not None:
-            if not create.follows:  # the client never asked for it, and may go on from there
+            if not create.follows:  # a successor is not the client's request (D19)
                 self._lineage.evict_failed(create.stream_id, create.parent_id)
-            self._refuse(create, carried.bound, run.fault)
+            self._refuse(create, attempt.bound, run.fault)
 
-    def _break(self, create: Create, bound: list[Submission], carried: Attempt | None) -> None:
-        fault = UpstreamFault(
-            "The gateway failed on this request.",
-            code="server_error",
-            status=500,
-            type="server_error",
-        )
-        if carried is not None and carried.run.state in STREAMING:
-            with suppress(Exception):  # what broke may break again; then `give_up` has to do
-                carried.run.fail(fault)
-        if carried is not None and carried.run.give_up(fault):
-            self._desk.fail_target(carried.run.id)
+    def _break(self, create: Create, bound: list[Submission], attempt: Attempt | None) -> None:
+        fault = own_fault("The gateway failed on this request.")
+        if attempt is not None and attempt.end_broken(fault):
+            self._desk.fail_target(attempt.run.id)
             self._desk.fail(bound, fault.message)
         else:
             self._refuse(create, bound, fault)
 
     def _refuse(self, create: Create, bound: list[Submission], fault: Fault) -> None:
-        """The create ends before anything of it was sent: an error, and its steers go back.
-
-        A successor is nobody's request, so there is nobody to tell but those who steered.
-        """
+        """End a create that has sent nothing: an error if a client asked; its steers go back."""
         self._desk.fail(bound, fault.message)
         if not create.follows:
             self._outbox.error(fault, create.stream_id)

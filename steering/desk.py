@@ -14,7 +14,7 @@ from steering.ledger import Ledger, Submission, TargetPhase
 from steering.states import SubmissionState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from steering.clerk import Clerk
     from steering.frames import Steer
@@ -39,6 +39,9 @@ class Desk:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._ledger = ledger
+        #: Responses that wait for the client's outputs, by id. While there are none, no create has
+        #: anything to `claim` or to `take`.
+        self.awaiting_outputs: Mapping[str, Target] = ledger.awaiting_outputs
         self._clerk = clerk
         self._key_id = key_id
         self._reply = reply
@@ -56,12 +59,13 @@ class Desk:
         self._stopped = why
 
     def receive(self, steer: Steer) -> Submission | None:
-        """Take a steer in or fail it, at once. A submission is to be admitted by `admit`."""
-        target = self._ledger.find(steer.target) if steer.target is not None else None
+        """Take a steer in, to be admitted by `admit`; or fail it at once and return None."""
+        target_id = steer.target
+        target = self._ledger.find(target_id) if target_id is not None else None
         try:
             messages = steer.messages()
             if target is None:
-                message = f"Response '{steer.target}' is not of this connection, or long over."
+                message = f"Response '{target_id}' is not of this connection, or long over."
                 raise SteerFault(SteerErrorCode.NOT_FOUND, message)
             if self._stopped is not None:
                 raise SteerFault(SteerErrorCode.NOT_ACTIVE, self._stopped)
@@ -71,7 +75,7 @@ class Desk:
             )
         except SteerFault as fault:
             send = self._reply if target is None else target.send
-            send(failed(fault, steer.target, steer.frame.get("input")))
+            send(failed(fault, target_id, steer.frame.get("input")))
             return None
         self._admitting[name] = anyio.Event()
         return submission
@@ -103,13 +107,16 @@ class Desk:
         target = self._ledger.find(response_id)
         if target is None or target.phase is not TargetPhase.ACTIVE:
             return []
-        await self._answered(target)
+        if self._admitting:
+            await self._answered(target)
         if required and (completed or target.waiting):
             self._ledger.end(target, TargetPhase.WAITING, required)
             self._hold(target)
             return []
         if any(submission.state is SubmissionState.ACCEPTED for submission in target.waiting):
-            return self._bind(target)
+            bound = self._ledger.bind(target)
+            self._write(bound, SubmissionState.BOUND)
+            return bound
         self._ledger.end(target, TargetPhase.COMPLETED if completed else TargetPhase.CLOSED)
         return []
 
@@ -140,7 +147,9 @@ class Desk:
         if target is None:
             return []
         await self._answered(target)
-        return self._bind(target)
+        bound = self._ledger.bind(target)
+        self._write(bound, SubmissionState.BOUND)
+        return bound
 
     def commit(self, bound: Sequence[Submission], successor: str) -> None:
         """The successor's `response.created` was sent."""
@@ -192,14 +201,8 @@ class Desk:
             target.cut(submission)
 
     def _waiting(self, response_id: str | None, lane: str | None) -> Target | None:
-        target = self._ledger.find(response_id) if response_id is not None else None
-        waits = target is not None and target.phase is TargetPhase.WAITING and target.lane == lane
-        return target if waits else None
-
-    def _bind(self, target: Target) -> list[Submission]:
-        bound = self._ledger.bind(target)
-        self._write(bound, SubmissionState.BOUND)
-        return bound
+        target = self.awaiting_outputs.get(response_id) if response_id is not None else None
+        return target if target is not None and target.lane == lane else None
 
     def _hold(self, target: Target) -> None:
         """Tell the client that its outputs are waited for, unless they are here already."""

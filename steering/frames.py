@@ -1,4 +1,4 @@
-"""`response.steer` and the three events that answer it (protocol.md 5)."""
+"""The frames of steering: `response.steer`, its answers, what carries steers (protocol.md 5)."""
 
 from __future__ import annotations
 
@@ -8,30 +8,37 @@ from typing import TYPE_CHECKING, Any
 from steering.errors import SteerErrorCode, SteerFault
 
 if TYPE_CHECKING:
-    from collections.abc import Set
+    from collections.abc import Iterable, Mapping, Set
 
     from steering.ledger import Submission
 
 _FRAME_KEYS = frozenset({"type", "previous_response_id", "input"})
 _MESSAGE_KEYS = frozenset({"type", "role", "content"})
+#: What a successor does not inherit.
+_OWN = frozenset({"input", "previous_response_id"})
 _PARTS = frozenset({"input_text", "input_image", "input_file"})
 
 
 @dataclass(frozen=True, slots=True)
 class Steer:
-    """A `response.steer` frame as it came, and its length in bytes. Not yet checked."""
+    """A `response.steer` frame as it came, not yet checked.
+
+    Attributes:
+        frame: The JSON of the frame.
+        size: Its length in bytes.
+    """
 
     frame: dict[str, Any]
     size: int = 0
 
     @property
     def target(self) -> str | None:
-        """The response it is for; None where it names none."""
+        """The id of the response it is for; None if it names none."""
         target = self.frame.get("previous_response_id")
         return target if isinstance(target, str) and target else None
 
     def messages(self) -> list[dict[str, Any]]:
-        """Its input as typed user messages, in order. Raises SteerFault (`invalid_input`)."""
+        """Return its input as typed user messages. Raises SteerFault (`invalid_input`)."""
         extra = self.frame.keys() - _FRAME_KEYS
         if extra:
             raise _invalid(
@@ -88,12 +95,15 @@ def _invalid(message: str) -> SteerFault:
 
 
 def accepted(submission: Submission) -> dict[str, Any]:
-    """`response.steer.accepted`: the gateway owns the input."""
+    """Return `response.steer.accepted`: the gateway owns the input."""
     return {"type": "response.steer.accepted", "steer": _name(submission)}
 
 
 def pending(submission: Submission, required: list[dict[str, Any]]) -> dict[str, Any]:
-    """`response.steer.pending`: the input waits for the client's tool outputs."""
+    """Return `response.steer.pending`: the input waits for the client's tool outputs.
+
+    `required` are the stubs of these outputs.
+    """
     return {
         "type": "response.steer.pending",
         "steer": _name(submission),
@@ -105,12 +115,35 @@ def pending(submission: Submission, required: list[dict[str, Any]]) -> dict[str,
 def failed(
     fault: SteerFault, target: str | None, value: object, steer_id: str | None = None
 ) -> dict[str, Any]:
-    """`response.steer.failed`, the very input returned; with an id if one was given."""
+    """Return `response.steer.failed`.
+
+    Args:
+        fault: Why the submission failed.
+        target: The response it was for, if it named one.
+        value: Its input, which goes back to the client as it came.
+        steer_id: Its id, if it was accepted.
+    """
     steer: dict[str, Any] = {"previous_response_id": target or "", "input": value}
     if steer_id is not None:
         steer["id"] = steer_id
     error = {"type": "invalid_request_error", "code": str(fault.code), "message": fault.message}
     return {"type": "response.steer.failed", "error": error, "steer": steer}
+
+
+def inherited(parent: Mapping[str, Any], parent_id: str) -> dict[str, Any]:
+    """Return the body of a successor: its parent's settings and lineage, without input.
+
+    The steers are the input; they are bound to the create and come with it.
+    """
+    settings = {key: value for key, value in parent.items() if key not in _OWN}
+    return {**settings, "previous_response_id": parent_id}
+
+
+def steers_first(
+    bound: Iterable[Submission], items: Iterable[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the input of a create that carries steers: these in order, then its own items."""
+    return [*(message for one in bound for message in one.messages), *items]
 
 
 def _name(submission: Submission) -> dict[str, str]:

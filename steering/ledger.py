@@ -86,6 +86,8 @@ class Ledger:
         self._max_bytes = max_bytes
         self._max_targets = max_targets
         self._targets: OrderedDict[str, Target] = OrderedDict()
+        #: The targets in phase WAITING, by id.
+        self.awaiting_outputs: dict[str, Target] = {}
 
     def find(self, response_id: str) -> Target | None:
         """The target of that id, if it is of this connection and not long over."""
@@ -124,6 +126,10 @@ class Ledger:
     ) -> None:
         """The target's terminal event was sent; `required` are the outputs the client owes it."""
         target.phase = phase
+        if phase is TargetPhase.WAITING:
+            self.awaiting_outputs[target.id] = target
+        else:
+            self.awaiting_outputs.pop(target.id, None)
         target.required = required or []
         target.cut = _nothing  # it would keep all of the response in memory
         self._forget_old()
@@ -185,6 +191,7 @@ class Ledger:
             target = self._targets[response_id]
             if target.phase is not TargetPhase.ACTIVE and not target.waiting:
                 del self._targets[response_id]
+                self.awaiting_outputs.pop(response_id, None)
 
 
 def _check_open(target: Target) -> None:

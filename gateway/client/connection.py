@@ -11,7 +11,6 @@ from gateway.client.frames import FrameRefusal, read
 from gateway.client.outbox import SocketOutbox
 from gateway.config.configured_upstreams import default_model
 from lanes.board import Board
-from lanes.codec import encode
 from lanes.errors import ClientFault, UpstreamFault
 from lanes.events import Stamp
 from lanes.frames import Create
@@ -170,8 +169,9 @@ class ClientConnection:
 
     def _start(self, creates: Iterable[Create]) -> None:
         for create in creates:
-            # Now: in a moment the create is not in the queue any more, and has not begun yet.
-            self._desk.claim(create.parent_id, create.stream_id)
+            if self._desk.awaiting_outputs:
+                # Now: in a moment the create is out of the queue, and has not begun yet.
+                self._desk.claim(create.parent_id, create.stream_id)
             self._spawn(self._carry, create)
 
     async def _carry(self, create: Create) -> None:
@@ -188,7 +188,7 @@ class ClientConnection:
 
     def _reply(self, event: dict[str, Any]) -> None:
         """Send an event that belongs to no response: its number is 0, it has no lane."""
-        self._outbox.put(Stamp(None), encode(event)[:-1])
+        self._outbox.put_event(Stamp(None), event)
 
     def _spawn(self, function: Callable[..., Coroutine[Any, Any, None]], *args: object) -> None:
         if self._tasks is not None and not self._tasks.cancel_scope.cancel_called:

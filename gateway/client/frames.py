@@ -75,7 +75,13 @@ def _create(frame: dict[str, Any], size: int, default_model: str | None) -> Crea
         _check(frame, body)
     except ClientFault as fault:
         return FrameRefusal(fault, stream_id)
-    return Create(stream_id, body, generate=frame.get("generate", True), size=size)
+    return Create(
+        stream_id,
+        body,
+        body.get("previous_response_id"),
+        generate=frame.get("generate", True),
+        size=size,
+    )
 
 
 def _lane(frame: dict[str, Any]) -> str | None:

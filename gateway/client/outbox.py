@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from lanes.codec import encode
 from lanes.events import error_event
 
 if TYPE_CHECKING:
@@ -56,6 +57,10 @@ class SocketOutbox:
         self._size += size
         if self._size > _MANY_BYTES:
             self.flush()
+
+    def put_event(self, stamp: Stamp, event: dict[str, Any]) -> None:
+        """Encode an event and queue it (see `Outbox.put_event`)."""
+        self.put(stamp, encode(event)[:-1])
 
     def error(self, fault: Fault, stream_id: str | None) -> None:
         """Queue an `error` event, also while its lane is busy."""

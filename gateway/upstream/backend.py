@@ -114,9 +114,10 @@ class Backend:
         """
         if not self._ready:
             await self._ensure_dialect(headers, body.get("model"))
-        request = self._dialect.request(body, items)
+        dialect, sender, sent = self._dialect, self._sender, self._headers(headers)
+        request = dialect.request(body, items)
         try:
-            stream = await self._sender.post(self._dialect.path, request, self._headers(headers))
+            stream = await sender.post(dialect.path, request, sent)
         except UpstreamFault as fault:
             self._log_fault(fault)
             if fault.status == 404 and fault.code == "not_found" and fault.param is None:

@@ -18,17 +18,27 @@ if TYPE_CHECKING:
 
     from lanes.history.entries import CallKey
 
-#: What a node and an entry cost beside the bytes of JSON, roughly. Without it, responses that hold
-#: nothing (`generate: false`) could pile up for ever.
+#: Rough cost of a node and of an entry beside their JSON, in bytes. Without it, responses without
+#: items (`generate: false`) could pile up for ever.
 NODE_BYTES = 768
 ENTRY_BYTES = 384
 
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One response: its own items, its parent, and the lane it ran on (None: the default lane).
+    """One response: its own items and the response it continues. Only `holders` ever changes.
 
-    Never changed but for `holders`: one for its id in the cache, one for each held child.
+    Attributes:
+        id: The response's id.
+        lane: The lane it ran on; None is the default lane.
+        parent: The response it continues.
+        input_items: Its own input as JSON.
+        output_items: Its output as JSON, in the form that is replayed.
+        calls: The calls among its items that an output may answer.
+        items: Its items that have an id.
+        size: Bytes, without the parent's.
+        length: Items of the whole chain.
+        holders: One for its id in the cache, one for each held child.
     """
 
     id: str
@@ -38,9 +48,7 @@ class Node:
     output_items: tuple[bytes, ...]
     calls: frozenset[CallKey]
     items: Mapping[str, Entry] = field(repr=False)
-    #: In bytes, without the parent's.
     size: int
-    #: Items of the whole chain.
     length: int
     holders: int = 0
 
@@ -53,7 +61,15 @@ class Node:
         input_items: Iterable[Entry],
         output_items: Iterable[Entry],
     ) -> Node:
-        """Build a node that no cache holds; a parent from the response store is one, too."""
+        """Return a node that no cache holds, as a parent from the response store is one.
+
+        Args:
+            id: The response's id.
+            lane: The lane it ran on.
+            parent: The response it continues.
+            input_items: Its own input.
+            output_items: Its output in the form that is replayed.
+        """
         before, after = tuple(input_items), tuple(output_items)
         entries = before + after
         return cls(
@@ -87,18 +103,18 @@ class Lineage:
 
     @property
     def bytes_held(self) -> int:
-        """What the kept responses and all they build on occupy, each item once."""
+        """Bytes of the kept responses and all they build on, each item once."""
         return self._bytes
 
     def find(self, response_id: str) -> Node | None:
-        """The response of that id, which now counts as used."""
+        """Return the response of that id, which now counts as used."""
         node = self._nodes.get(response_id)
         if node is not None:
             self._nodes.move_to_end(response_id)
         return node
 
     def resolve(self, parent_id: str | None) -> Node | None:
-        """The parent a create names; None for none. Raises ClientFault when it is not here."""
+        """Return the parent that a create names. Raises ClientFault when it is not here."""
         if parent_id is None:
             return None
         node = self.find(parent_id)
@@ -108,29 +124,29 @@ class Lineage:
 
     @staticmethod
     def effective(node: Node | None) -> list[bytes]:
-        """All that came before: the chain's items in order, each once."""
+        """Return all that came before: the chain's items in order, each once."""
         chain = list(_chain(node))
         return [
             item for link in reversed(chain) for item in (*link.input_items, *link.output_items)
         ]
 
     def find_items(self, node: Node | None, item_ids: Set[str]) -> dict[str, Entry]:
-        """The items of those ids: of the chain, nearest first, else the latest on this connection.
+        """Return the items of those ids, without those that are nowhere.
 
-        Ids that are nowhere are left out.
+        The chain of `node` comes first, nearest first, then the latest on this connection.
         """
-        found: dict[str, Entry] = {}
+        entries: dict[str, Entry] = {}
         wanted = set(item_ids)
         for link in _chain(node):
             if not wanted:
                 break
             for item_id in link.items.keys() & wanted:
-                found[item_id] = link.items[item_id]
+                entries[item_id] = link.items[item_id]
                 wanted.remove(item_id)
         for item_id in wanted & self._owners.keys():
             latest = next(reversed(self._owners[item_id]))
-            found[item_id] = latest.items[item_id]
-        return found
+            entries[item_id] = latest.items[item_id]
+        return entries
 
     def keep(
         self,
@@ -142,7 +158,12 @@ class Lineage:
     ) -> Node:
         """Remember a finished response (never a failed one) as the latest of its lane.
 
-        `input_items` are the create's own, `output_items` in the form they are replayed in.
+        Args:
+            id: The response's id.
+            lane: The lane it ran on.
+            parent: The response it continues.
+            input_items: The create's own.
+            output_items: Its output in the form that is replayed.
         """
         node = Node.of(id, lane, parent, input_items, output_items)
         self._hold(node)
@@ -153,9 +174,9 @@ class Lineage:
         return node
 
     def evict_failed(self, lane: str | None, parent_id: str | None) -> None:
-        """A create on `lane` that named this parent ended in a 4xx or 5xx.
+        """Forget the parent of a create on `lane` that ended in a 4xx or 5xx (protocol.md 3).
 
-        On the parent's own lane the parent is forgotten; a failed fork from another lane leaves it.
+        A failed fork from another lane than the parent's leaves it.
         """
         node = self._nodes.get(parent_id) if parent_id is not None else None
         if node is not None and node.lane == lane:
@@ -205,7 +226,7 @@ class Lineage:
 
 
 def _parent_not_found(parent_id: str) -> ClientFault:
-    """The error of a `previous_response_id` that is nobody's here."""
+    """Return the error of a `previous_response_id` that is unknown here."""
     return ClientFault(
         f"Previous response with id '{parent_id}' not found.",
         code="previous_response_not_found",
@@ -213,57 +234,66 @@ def _parent_not_found(parent_id: str) -> ClientFault:
     )
 
 
-def check_outputs(
+def resolve_input(
     items: Sequence[Mapping[str, Any]],
     node: Node | None,
     lineage: Lineage,
     *,
     conversation: bool = False,
 ) -> tuple[Entry, ...]:
-    """Encode a create's items for the backend, references replaced by what they name.
+    """Encode a create's input for the backend; what a reference names takes its place.
 
-    Raises ClientFault (400, param `input`) for an output whose call is neither in the chain of
-    `node` nor among `items`, and for a reference to an unknown item. Not in a `conversation`: only
-    the backend knows what else is in there.
+    Args:
+        items: The create's own input.
+        node: The response it continues.
+        lineage: Where references that the chain does not answer are looked up.
+        conversation: Whether it is bound to one; only the backend knows what else is in there, so
+            outputs and references are its to judge.
+
+    Raises:
+        ClientFault: A reference names an unknown item, or an output answers a call that is neither
+            in the chain of `node` nor among `items` (400, param `input`).
     """
-    entries = _entries(items, node, lineage, conversation=conversation)
-    if conversation:
-        return entries
-    missing = {key: item for item in items if (key := answers(item)) is not None}
-    for entry in entries:
-        for key in entry.calls:
-            missing.pop(key, None)
-    for link in _chain(node):
-        if not missing:
-            break
-        for key in missing.keys() & link.calls:
-            del missing[key]
-    for (name, value), item in missing.items():
-        kind = item["type"].replace("_", " ")
-        raise invalid(f"No tool call found for {kind} with {name} {value}.")
-    return entries
-
-
-def _entries(
-    items: Sequence[Mapping[str, Any]],
-    node: Node | None,
-    lineage: Lineage,
-    *,
-    conversation: bool,
-) -> tuple[Entry, ...]:
-    references = [reference(item) for item in items]
-    named = lineage.find_items(node, {item_id for item_id in references if item_id is not None})
-    entries = []
-    for item, item_id in zip(items, references, strict=True):
-        known = None if item_id is None else named.get(item_id)
-        if item_id is not None and known is None and not conversation:
-            raise invalid(f"Item with id '{item_id}' not found.")
-        entries.append(known or Entry.of(item))
+    entries: list[Entry] = []
+    references: dict[int, str] = {}
+    outputs: dict[CallKey, Mapping[str, Any]] = {}
+    for place, item in enumerate(items):
+        item_id = reference(item)
+        if item_id is not None:
+            references[place] = item_id
+        elif (call := answers(item)) is not None:
+            outputs[call] = item
+        entries.append(Entry.of(item))
+    if references:
+        named = lineage.find_items(node, set(references.values()))
+        for place, item_id in references.items():
+            if item_id not in named and not conversation:
+                raise invalid(f"Item with id '{item_id}' not found.")
+            entries[place] = named.get(item_id, entries[place])
+    if outputs and not conversation:
+        _check_outputs(outputs, entries, node)
     return tuple(entries)
 
 
+def _check_outputs(
+    outputs: dict[CallKey, Mapping[str, Any]], entries: Iterable[Entry], node: Node | None
+) -> None:
+    """Raise ClientFault for an output whose call is neither in the input nor in the chain."""
+    for entry in entries:
+        for call in entry.calls:
+            outputs.pop(call, None)
+    for link in _chain(node):
+        if not outputs:
+            return
+        for call in outputs.keys() & link.calls:
+            del outputs[call]
+    for (name, value), item in outputs.items():
+        kind = item["type"].replace("_", " ")
+        raise invalid(f"No tool call found for {kind} with {name} {value}.")
+
+
 def _chain(node: Node | None) -> Iterator[Node]:
-    """The node and all it builds on, latest first."""
+    """Yield the node and all it builds on, latest first."""
     while node is not None:
         yield node
         node = node.parent

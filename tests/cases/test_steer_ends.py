@@ -228,7 +228,7 @@ async def test_a_create_that_waits_for_the_store_is_answered_when_time_is_over(
             parent = parent[:-4] + "beef"
         await client.create("a", previous_response_id=parent, input=[OUTPUT])
         [connection] = wire.server.gateway._connections
-        await until(lambda: connection._worker._before._fault if late else connection._ending)
+        await until(lambda: connection._worker._gate.fault if late else connection._ending)
         if late:
             gate.set()
         error = await client.error("a")

@@ -20,7 +20,7 @@ from lanes.board import Board, LaneState, LaneStep
 from lanes.errors import ClientFault, IllegalTransition
 from lanes.frames import Create
 from lanes.history.entries import Entry, input_items
-from lanes.history.lineage import ENTRY_BYTES, NODE_BYTES, Lineage, Node, check_outputs
+from lanes.history.lineage import ENTRY_BYTES, NODE_BYTES, Lineage, Node, resolve_input
 from tests.machines import plays
 from tests.machines.draws import ASKED, CLOSES, ENDED, LANES, MAX_ACTIVE, output
 from tests.machines.model import CacheModel, LanesModel, Record
@@ -73,7 +73,7 @@ class Rules(RuleBasedStateMachine):
     def create(self, lane: str | None, size: int, parent: str | None, value: Any) -> Create:
         """A new create; its number names its response before it starts."""
         body = {"n": len(self.creates), "previous_response_id": parent, "input": value}
-        self.creates.append(Create(lane, body, size=size))
+        self.creates.append(Create(lane, body, body.get("previous_response_id"), size=size))
         return self.creates[-1]
 
     @initialize(lanes=st.lists(st.sampled_from(LANES), min_size=2, max_size=7))
@@ -184,7 +184,7 @@ class Rules(RuleBasedStateMachine):
         assert (node is None) == (record is None)
         ancestors = record.line if record else []
         try:
-            entries = check_outputs(input_items(create.body["input"]), node, self.lineage)
+            entries = resolve_input(input_items(create.body["input"]), node, self.lineage)
         except ClientFault:
             assert not self.allowed(create, ancestors)
             self.lineage.evict_failed(lane, create.parent_id)

@@ -9,7 +9,7 @@ import pytest
 
 from lanes.errors import ClientFault
 from lanes.history.entries import Entry, input_items
-from lanes.history.lineage import Lineage, check_outputs
+from lanes.history.lineage import Lineage, resolve_input
 
 CALLS = [
     {"type": "function_call", "id": "x", "call_id": "c1"},
@@ -58,7 +58,7 @@ def test_b27_every_kind_of_call_is_known(call: dict[str, Any], where: str) -> No
     node = lineage.keep("r2", "a", first, [], [])
     for output in OUTPUTS:
         items = [output, call] if where == "same input" else [output]
-        entries = check_outputs(items, None if where == "same input" else node, lineage)
+        entries = resolve_input(items, None if where == "same input" else node, lineage)
         assert [entry.data for entry in entries] == [msgspec.json.encode(one) for one in items]
 
 
@@ -70,7 +70,7 @@ def test_b28_an_output_without_its_call_is_refused(
     lineage = Lineage()
     node = lineage.keep("r1", "a", None, [Entry.of(other)], [])
     with pytest.raises(ClientFault, match=r"^No tool call found for .* with call_id c1\.$") as e:
-        check_outputs([{"role": "user", "content": "x"}, output], node, lineage)
+        resolve_input([{"role": "user", "content": "x"}, output], node, lineage)
     assert (e.value.status, e.value.code, e.value.param) == (400, "invalid_value", "input")
     assert e.value.type == "invalid_request_error"
 
@@ -82,12 +82,12 @@ def test_b28_a_call_is_found_two_responses_back_but_not_on_another_branch() -> N
     first = lineage.keep("r1", "a", None, [], [Entry.of(call)])
     second = lineage.keep("r2", "a", first, [Entry.of({"role": "user", "content": "x"})], [])
     branch = lineage.keep("r3", "b", None, [], [])
-    assert check_outputs([result], second, lineage) == (Entry.of(result),)
+    assert resolve_input([result], second, lineage) == (Entry.of(result),)
     with pytest.raises(ClientFault, match="c1"):
-        check_outputs([result], branch, lineage)
+        resolve_input([result], branch, lineage)
     ghost = {"type": "function_call_output", "call_id": "ghost"}
     with pytest.raises(ClientFault, match=r"for function call output with call_id ghost\."):
-        check_outputs([result, ghost], second, lineage)
+        resolve_input([result, ghost], second, lineage)
 
 
 def test_approvals_answer_requests_and_no_call() -> None:
@@ -96,11 +96,11 @@ def test_approvals_answer_requests_and_no_call() -> None:
     call = Entry.of({"type": "function_call", "call_id": "c1"})
     node = lineage.keep("r1", "a", None, [], [request, call])
     fine = {"type": "mcp_approval_response", "approval_request_id": "q1", "approve": True}
-    assert len(check_outputs([fine], node, lineage)) == 1
+    assert len(resolve_input([fine], node, lineage)) == 1
     with pytest.raises(ClientFault, match="mcp approval response with approval_request_id c1"):
-        check_outputs([fine | {"approval_request_id": "c1"}], node, lineage)
+        resolve_input([fine | {"approval_request_id": "c1"}], node, lineage)
     with pytest.raises(ClientFault, match="call_id q1"):
-        check_outputs([{"type": "function_call_output", "call_id": "q1"}], node, lineage)
+        resolve_input([{"type": "function_call_output", "call_id": "q1"}], node, lineage)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_approvals_answer_requests_and_no_call() -> None:
     ],
 )
 def test_what_names_no_call_is_left_to_the_backend(item: dict[str, Any]) -> None:
-    assert check_outputs([item], None, Lineage()) == (Entry.of(item),)
+    assert resolve_input([item], None, Lineage()) == (Entry.of(item),)
 
 
 def test_references_become_the_items_they_name() -> None:
@@ -131,9 +131,9 @@ def test_references_become_the_items_they_name() -> None:
         {"id": only["id"]},
         {"type": None, "id": "i"},
     ]
-    entries = check_outputs(items, node, lineage)
+    entries = resolve_input(items, node, lineage)
     assert [msgspec.json.decode(entry.data) for entry in entries] == [ours, items[1], only, ours]
-    (latest,) = check_outputs(items[:1], None, lineage)
+    (latest,) = resolve_input(items[:1], None, lineage)
     assert latest.data == msgspec.json.encode(theirs)
     assert lineage.find_items(None, {"i"}) == {"i": latest}
 
@@ -143,7 +143,7 @@ def test_a_call_that_is_referred_to_can_be_answered() -> None:
     call = {"type": "function_call", "id": "f1", "call_id": "c1"}
     lineage.keep("r1", "a", None, [], [Entry.of(call)])
     result = {"type": "function_call_output", "call_id": "c1"}
-    entries = check_outputs([{"type": "item_reference", "id": "f1"}, result], None, lineage)
+    entries = resolve_input([{"type": "item_reference", "id": "f1"}, result], None, lineage)
     assert entries == (Entry.of(call), Entry.of(result))
 
 
@@ -153,7 +153,7 @@ def test_unknown_references_are_refused(id: object) -> None:
     lineage.keep("r1", "a", None, [], [Entry.of({"id": "gone", "type": "message"})])
     lineage.evict_failed("a", "r1")
     with pytest.raises(ClientFault) as caught:
-        check_outputs([{"type": "item_reference", "id": id}], None, lineage)
+        resolve_input([{"type": "item_reference", "id": id}], None, lineage)
     assert (caught.value.status, caught.value.param) == (400, "input")
     assert caught.value.code == "invalid_value"
     assert "'gone'" in caught.value.message or id != "gone"
@@ -161,7 +161,7 @@ def test_unknown_references_are_refused(id: object) -> None:
 
 @pytest.mark.parametrize("item", [{"id": "x", "role": "user"}, {"type": "message", "id": "x"}])
 def test_an_item_with_an_id_is_no_reference(item: dict[str, Any]) -> None:
-    assert check_outputs([item], None, Lineage()) == (Entry.of(item),)
+    assert resolve_input([item], None, Lineage()) == (Entry.of(item),)
 
 
 def test_an_item_of_two_responses_is_found_until_both_are_gone() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from lanes.errors import ClientFault
 from lanes.history.entries import Entry, input_items
-from lanes.history.lineage import ENTRY_BYTES, NODE_BYTES, Lineage, Node, check_outputs
+from lanes.history.lineage import ENTRY_BYTES, NODE_BYTES, Lineage, Node, resolve_input
 
 REASONING: dict[str, Any] = {
     "id": "rs1",
@@ -37,7 +37,7 @@ def turn(
 ) -> Node:
     """One response from start to end."""
     parent = lineage.resolve(after)
-    entries = check_outputs(input_items(value), parent, lineage)
+    entries = resolve_input(input_items(value), parent, lineage)
     return lineage.keep(id, lane, parent, entries, [Entry.of(item) for item in outputs])
 
 
@@ -135,7 +135,7 @@ def test_a_chain_of_10_000_is_walked_counted_and_released() -> None:
         item = {"type": "function_call", "id": f"i{number}", "call_id": f"c{number}"}
         node = lineage.keep(f"r{number}", "a", node, [], [Entry.of(item)])
     assert len(lineage.effective(node)) == 10_000
-    assert check_outputs([{"type": "function_call_output", "call_id": "c0"}], node, lineage)
+    assert resolve_input([{"type": "function_call_output", "call_id": "c0"}], node, lineage)
     assert lineage.find_items(node, {"i0"})
     assert lineage.find("r9998") is None
     assert lineage.bytes_held > 10_000 * NODE_BYTES

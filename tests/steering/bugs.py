@@ -228,12 +228,12 @@ def a_steered_response_is_no_parent(original: Any) -> Any:
     return original - {RunState.STEERED}
 
 
-@BUGS.plant(worker, "prepend")
+@BUGS.plant(worker, "steers_first")
 def steers_come_after_the_creates_own_input(original: Any) -> Any:
     return lambda bound, items: [*items, *original(bound, ())]
 
 
-@BUGS.plant(worker, "body")
+@BUGS.plant(worker, "inherited")
 def the_parents_input_is_said_again(original: Any) -> Any:
     return lambda parent, parent_id: {**parent, "previous_response_id": parent_id}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from dis import opmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,19 +14,21 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 _PACKAGES = tuple(f"{ROOT}/{name}/" for name in ("gateway", "lanes", "steering"))
-#: Frames of their own up to Python 3.11, part of the function around them later.
-_INLINED = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>"})
+#: Parts of the function around them; the interpreter gives them frames of their own, or not.
+_INNER = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"})
 
 
 class Trip:
     """The project files entered between two functions, which belong to the trip themselves.
 
-    A file is entered when one of its Python functions is called, or when one of its generators or
-    coroutines is resumed. Returning to a caller enters nothing, and neither does a list, dict or
-    set comprehension. Everything that runs in this thread counts, whichever task runs it.
+    A call of a Python function enters the function's file. A return enters nothing, and neither
+    does a coroutine or generator that goes on after it waited: its file was entered when it was
+    called. Comprehensions are part of the function around them. Every call in this thread counts,
+    whichever task makes it.
 
     Attributes:
         entered: The file of each call, in order, as a path below the project's root.
+        over: Whether the trip came to its end.
     """
 
     def __init__(self, start: str, end: str) -> None:
@@ -46,35 +49,39 @@ class Trip:
         return list(dict.fromkeys(self.entered))
 
     @property
-    def changes(self) -> int:
-        """How often a call goes into another file than the call before it."""
-        return sum(one != other for one, other in zip(self.entered, self.entered[1:], strict=False))
+    def steps(self) -> list[str]:
+        """The files entered, calls in a row as one."""
+        before = ["", *self.entered]
+        return [file for file, last in zip(self.entered, before, strict=False) if file != last]
 
     @property
-    def way(self) -> str:
-        """The files line by line, calls in a row as one: for whoever wants to shorten the trip."""
-        steps = [
-            one
-            for one, before in zip(self.entered, ["", *self.entered], strict=False)
-            if one != before
-        ]
-        return "\n".join(steps)
+    def changes(self) -> int:
+        """How often a call enters another file than the call before it."""
+        return len(self.steps) - 1
 
     def see(self, frame: FrameType, event: str, _: Any) -> None:
         """Take one event of `sys.setprofile`."""
         code = frame.f_code
-        if self.over or event not in ("call", "return") or code.co_name in _INLINED:
-            return
-        if not code.co_filename.startswith(_PACKAGES):
+        if self.over or code.co_name in _INNER or not code.co_filename.startswith(_PACKAGES):
             return
         file = code.co_filename[len(str(ROOT)) + 1 :]
         name = f"{file}:{code.co_name}"
         if event == "call":
             self._began = self._began or name == self._start
-            if self._began:
+            if self._began and not _goes_on(frame):
                 self.entered.append(file)
-        elif self._began and name == self._end:
+        elif event == "return" and self._began and name == self._end:
             self.over = True
+
+
+def _goes_on(frame: FrameType) -> bool:
+    """Return whether a call event is that of a coroutine or generator which waited.
+
+    The instruction at hand is RESUME then; the two low bits of its argument are 0 at the start of
+    a function only.
+    """
+    code, at = frame.f_code.co_code, max(frame.f_lasti, 0)
+    return code[at] == opmap["RESUME"] and bool(code[at + 1] & 3)
 
 
 @contextmanager
@@ -92,4 +99,5 @@ def recorded(start: str, end: str) -> Iterator[Trip]:
         yield trip
     finally:
         sys.setprofile(before)
-    assert trip.over, f"the trip did not come to {end}:\n{trip.way}"
+    steps = "\n".join(trip.steps)
+    assert trip.over, f"the trip did not come to {end}:\n{steps}"

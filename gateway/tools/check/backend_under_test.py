@@ -11,9 +11,9 @@ from gateway.upstream.backend import Backend
 from gateway.upstream.dialect import find
 from gateway.upstream.transport.faults import backend_fault
 from gateway.upstream.transport.http.client import HttpClient
-from lanes.attempt import mint
 from lanes.codec import decode, encode
 from lanes.errors import Fault, UpstreamFault
+from lanes.events import new_id
 from lanes.history.entries import input_items
 from lanes.stream.profile import Profile
 from lanes.stream.run import Run
@@ -147,7 +147,7 @@ class BackendUnderTest:
         body = {"input": value, "store": False, "max_output_tokens": TOKENS, **options}
         if self.model is not None:
             body["model"] = self.model
-        answer.run = Run(mint("resp"), body, Profile(), answer.take, mint=mint, clock=time.time)
+        answer.run = Run(new_id("resp"), body, Profile(), answer.take, mint=new_id, clock=time.time)
         self.answers.append(answer)
         try:
             async with asyncio.timeout(self.timeout):
