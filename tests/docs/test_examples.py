@@ -6,35 +6,13 @@ import re
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio
-import pytest
-from anyio import to_thread
-
-from gateway.config.settings import Settings
-from gateway.process.children import spawn
-from tests.support.gateway import running
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 LANES, FORK, STEER, BECAME = map(
     textwrap.dedent, re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 )
-
-
-@pytest.fixture
-async def base_url() -> AsyncIterator[str]:
-    command = [sys.executable, "-m", "gateway", "rehearse", "--port", "0", "--rate", "100"]
-    child = spawn(command)
-    try:
-        url = await to_thread.run_sync(child.ready, "ready ", 15)
-        async with running(Settings(upstream=url, model="rehearse")) as own:
-            yield own
-    finally:
-        await to_thread.run_sync(child.stop)
 
 
 async def run(code: str, base_url: str) -> str:
