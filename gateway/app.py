@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import asynccontextmanager
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import anyio
 from starlette.applications import Starlette
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from gateway.client.auth import Headers
     from gateway.config.settings import Settings
-    from gateway.process.embedded_valkey import EmbeddedValkey
 
 log = logging.getLogger("multilane")
 
@@ -39,13 +38,21 @@ METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 RETRY_AFTER = "5"
 
 
+class SupervisedEngine(Protocol):
+    """The bundled Valkey as the gateway sees it: something to keep running."""
+
+    async def supervise(self) -> NoReturn:
+        """Restart the engine whenever it dies, until cancelled."""
+        ...
+
+
 class Gateway:
     """All connections of one process, and the upstreams and stores behind them.
 
     `engine` is the bundled Valkey, if it is the store.
     """
 
-    def __init__(self, settings: Settings, engine: EmbeddedValkey | None = None) -> None:
+    def __init__(self, settings: Settings, engine: SupervisedEngine | None = None) -> None:
         self.settings = settings
         self._engine = engine
         self.draining = False

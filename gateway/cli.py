@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gateway.process.start_refused import StartRefused
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -99,12 +101,6 @@ def cli() -> None:
 def main() -> None:
     """Run the command line."""
     cli(prog_name="multilane", complete_var=COMPLETE)
-
-
-class StartRefused(click.ClickException):
-    """A refused start: one line and exit code 2."""
-
-    exit_code = 2
 
 
 def serve() -> click.Command:

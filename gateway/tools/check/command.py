@@ -15,10 +15,10 @@ import msgspec
 from click.shell_completion import CompletionItem
 from rich.console import Console
 
-from gateway.cli import StartRefused
 from gateway.config.configured_upstreams import from_flags
 from gateway.config.loading import BadStart, load
 from gateway.config.settings import choices
+from gateway.process.start_refused import StartRefused
 from gateway.tools.check.examination import examine
 from gateway.tools.check.report import render
 from gateway.upstream.dialect import AUTO
