@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.events import created, data, event, failed, in_progress, reply
-from tests.support.exchange import Exchange
-from tests.support.gateway_stand import answer, hung_up, said
+from tests.support.exchange import Exchange, hung_up
+from tests.support.gateway_stand import answer, said
 from tests.support.several_upstreams import several
 
 if TYPE_CHECKING:

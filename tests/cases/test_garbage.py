@@ -19,7 +19,8 @@ from tests.support.events import (
     opened,
     reply,
 )
-from tests.support.gateway_stand import answer, hung_up, stand
+from tests.support.exchange import hung_up
+from tests.support.gateway_stand import answer, stand
 
 if TYPE_CHECKING:
     from tests.support.client import Event

@@ -20,7 +20,8 @@ from tests.support.events import (
     opened,
     response,
 )
-from tests.support.gateway_stand import answer, hung_up, stand
+from tests.support.exchange import hung_up
+from tests.support.gateway_stand import answer, stand
 
 
 async def test_b14_the_end_of_the_body_is_no_terminal() -> None:

@@ -5,15 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.client import connect
-from tests.support.events import (
-    completed,
-    created,
-    delta,
-    incomplete,
-    message,
-    opened,
-    reply,
-)
+from tests.support.events import completed, created, delta, incomplete, message, opened, reply
 from tests.support.gateway_stand import answer, not_found, said, stand, user
 
 

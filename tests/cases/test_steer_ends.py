@@ -13,7 +13,7 @@ from tests.support.calling import OUTPUT, called_out, calling
 from tests.support.clerk_log import log_clerk
 from tests.support.client import connect
 from tests.support.events import called, completed, created, item_added, item_done
-from tests.support.gateway_stand import hung_up
+from tests.support.exchange import hung_up
 from tests.support.steered import began, begin, steered, talking, turns
 from tests.support.wire_stand import talking as serving
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.machines.test_run_tools import TOOLS, opened, working
 from tests.support.events import data, item_done
-from tests.support.gateway_stand import hung_up
+from tests.support.exchange import hung_up
 from tests.support.steered import begin, steered, turns
 
 

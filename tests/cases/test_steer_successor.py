@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.support.events import closed, created, delta, failed, opened
-from tests.support.gateway_stand import answer, hung_up, user
+from tests.support.exchange import hung_up
+from tests.support.gateway_stand import answer, user
 from tests.support.steered import SETTINGS, began, begin, steered, talking, text_of, turns, typed
 
 INHERITED = {**SETTINGS, "max_output_tokens": 64, "store": False, "x_vendor": {"a": [None]}}

@@ -16,7 +16,8 @@ from tests.support.events import (
     item_done,
     opened,
 )
-from tests.support.gateway_stand import hung_up, user
+from tests.support.exchange import hung_up
+from tests.support.gateway_stand import user
 from tests.support.steered import begin, reasoning, steered, talking, text_of, turns, typed
 
 SEARCH: dict[str, Any] = {

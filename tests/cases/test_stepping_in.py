@@ -10,7 +10,8 @@ import pytest
 
 from tests.cases.test_fallbacks import AWAY, CHAIN, answered, chain
 from tests.support.events import data, opened, reply
-from tests.support.gateway_stand import answer, hung_up
+from tests.support.exchange import hung_up
+from tests.support.gateway_stand import answer
 from tests.support.several_upstreams import listing, several
 from tests.support.steered import began, talking
 

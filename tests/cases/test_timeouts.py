@@ -5,7 +5,8 @@ from __future__ import annotations
 import anyio
 
 from tests.support.events import completed, created, delta, message, opened
-from tests.support.gateway_stand import answer, hung_up, stand
+from tests.support.exchange import hung_up
+from tests.support.gateway_stand import answer, stand
 
 
 async def test_a_backend_that_never_answers_is_a_504() -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from tests.support.client import connect
 from tests.support.events import closed, completed, created, delta, in_progress, message, opened
-from tests.support.gateway_stand import answer, hung_up, said
+from tests.support.exchange import hung_up
+from tests.support.gateway_stand import answer, said
 from tests.support.several_upstreams import Several, several
 from tests.support.steered import talking
 

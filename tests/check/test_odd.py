@@ -11,16 +11,7 @@ from gateway.tools.check.examination import examine
 from gateway.tools.check.findings import ESSENTIAL
 from lanes.errors import UpstreamFault
 from tests.check.odd import Good, checked, row, rows, said
-from tests.support.events import (
-    closed,
-    completed,
-    created,
-    data,
-    delta,
-    message,
-    opened,
-    reply,
-)
+from tests.support.events import closed, completed, created, data, delta, message, opened, reply
 
 if TYPE_CHECKING:
     from tests.support.exchange import Exchange

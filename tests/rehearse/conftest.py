@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 
-from tests.support.rehearsal import Stand
+from tests.support.rehearsal import Rehearsal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 @contextmanager
-def raised(rate: float) -> Iterator[Stand]:
+def raised(rate: float) -> Iterator[Rehearsal]:
     program = f"from gateway.tools.rehearse.server import serve; serve('127.0.0.1', 0, {rate})"
     command = [sys.executable, "-c", program]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
@@ -25,7 +25,7 @@ def raised(rate: float) -> Iterator[Stand]:
         ready, url = child.stdout.readline().decode().split()
         assert ready == "ready"
         with httpx2.Client(base_url=url, timeout=10) as http:
-            yield Stand(url, http, child.pid)
+            yield Rehearsal(url, http, child.pid)
         child.terminate()
         said, logged = child.communicate(timeout=10)
         assert child.returncode == 0
@@ -36,14 +36,14 @@ def raised(rate: float) -> Iterator[Stand]:
 
 
 @pytest.fixture(scope="session")
-def stand() -> Iterator[Stand]:
+def stand() -> Iterator[Rehearsal]:
     """One that talks as fast as it can."""
     with raised(0) as one:
         yield one
 
 
 @pytest.fixture(scope="session")
-def slow() -> Iterator[Stand]:
+def slow() -> Iterator[Rehearsal]:
     """One that says 20 words a second."""
     with raised(20) as one:
         yield one

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.rehearsal import Stand, assistant, user
+from tests.support.rehearsal import Rehearsal, assistant, user
 
 CALL = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
 OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "x"}
@@ -83,7 +83,7 @@ ITEMS: list[Case] = [
 
 @pytest.mark.parametrize(("fields", "param", "code"), TOP + ITEMS, ids=str)
 def test_a_400_names_what_is_wrong(
-    stand: Stand, fields: dict[str, Any], param: str, code: str | None
+    stand: Rehearsal, fields: dict[str, Any], param: str, code: str | None
 ) -> None:
     body = {"model": "m", "input": "hi", **fields}
     answer = stand.http.post("/responses", json=body)
@@ -97,7 +97,7 @@ def test_a_400_names_what_is_wrong(
     "fields",
     [{"conversation": "conv_1"}, {"prompt": {"id": "p"}}, item(type="item_reference", id="msg_1")],
 )
-def test_what_is_kept_nowhere_is_not_found(stand: Stand, fields: dict[str, Any]) -> None:
+def test_what_is_kept_nowhere_is_not_found(stand: Rehearsal, fields: dict[str, Any]) -> None:
     answer = stand.http.post("/responses", json={"model": "m", "input": "hi", **fields})
     assert answer.status_code == 404
     assert answer.json()["error"]["type"] == "invalid_request_error"
@@ -108,7 +108,7 @@ def test_what_is_kept_nowhere_is_not_found(stand: Stand, fields: dict[str, Any])
     [b"", b"{", b"[]", b"3", b'{"model": NaN}', b"\xff", b"[" * 100_000, b'{"model": "\\ud800"}'],
     ids=lambda body: repr(body[:12]),
 )
-def test_what_is_no_json_object_is_refused(stand: Stand, body: bytes) -> None:
+def test_what_is_no_json_object_is_refused(stand: Rehearsal, body: bytes) -> None:
     answer = stand.http.post("/responses", content=body)
     assert answer.status_code == 400
     assert json.loads(answer.content)["error"]["type"] == "invalid_request_error"
@@ -128,13 +128,13 @@ def test_what_is_no_json_object_is_refused(stand: Stand, body: bytes) -> None:
     ],
     ids=str,
 )
-def test_no_schema_breaks_it(stand: Stand, schema: dict[str, Any]) -> None:
+def test_no_schema_breaks_it(stand: Rehearsal, schema: dict[str, Any]) -> None:
     tool = {"type": "function", "name": "f", "parameters": schema}
     body = {"model": "m", "input": "use the tool", "tools": [tool]}
     assert stand.http.post("/responses", json=body).status_code in (200, 400)
 
 
-def test_other_items_and_whole_turns_pass(stand: Stand) -> None:
+def test_other_items_and_whole_turns_pass(stand: Rehearsal) -> None:
     whole: list[dict[str, Any]] = [
         {"role": "developer", "content": "be kind"},
         {"role": "user", "content": [{"type": "input_text", "text": "a"}, {"type": "input_image"}]},

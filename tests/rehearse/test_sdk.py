@@ -8,7 +8,7 @@ import openai
 import pytest
 from pydantic import BaseModel
 
-from tests.support.rehearsal import WEATHER, Stand
+from tests.support.rehearsal import WEATHER, Rehearsal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ class Place(BaseModel):
 
 
 @pytest.fixture
-def sdk(stand: Stand) -> Iterator[openai.OpenAI]:
+def sdk(stand: Rehearsal) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(base_url=stand.url, api_key="any", max_retries=0) as client:
         yield client
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.rehearsal import WEATHER, Stand, assistant, deltas, last, user
+from tests.support.rehearsal import WEATHER, Rehearsal, assistant, deltas, last, user
 
 
 def kinds(events: list[dict[str, Any]]) -> list[str]:
@@ -16,7 +16,7 @@ def kinds(events: list[dict[str, Any]]) -> list[str]:
     return [kind for index, kind in enumerate(short) if kind not in short[index - 1 : index]]
 
 
-def test_one_delta_a_word_about_the_last_message(stand: Stand) -> None:
+def test_one_delta_a_word_about_the_last_message(stand: Rehearsal) -> None:
     events = stand.ask("Tell me about queues")
     words = deltas(events, "output_text")
     assert 30 <= len(words) <= 60
@@ -39,7 +39,7 @@ def test_one_delta_a_word_about_the_last_message(stand: Stand) -> None:
     ]
 
 
-def test_the_same_request_gets_the_same_words_under_other_ids(stand: Stand) -> None:
+def test_the_same_request_gets_the_same_words_under_other_ids(stand: Rehearsal) -> None:
     first, second = (stand.ask("Tell me about lanes") for _ in range(2))
     assert deltas(first, "output_text") == deltas(second, "output_text")
     assert last(first)["id"] != last(second)["id"]
@@ -47,7 +47,7 @@ def test_the_same_request_gets_the_same_words_under_other_ids(stand: Stand) -> N
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 7, 50, 500])
-def test_exactly_as_many_words_as_asked_for(stand: Stand, count: int) -> None:
+def test_exactly_as_many_words_as_asked_for(stand: Rehearsal, count: int) -> None:
     events = stand.ask(f"Say something in {count} words")
     assert len(deltas(events, "output_text")) == count
     assert last(events)["usage"]["output_tokens"] == count
@@ -68,7 +68,7 @@ def test_exactly_as_many_words_as_asked_for(stand: Stand, count: int) -> None:
         (16, 'You said "ants in 16 words please". '),
     ],
 )
-def test_few_words_are_about_the_message(stand: Stand, count: int, starts: str) -> None:
+def test_few_words_are_about_the_message(stand: Rehearsal, count: int, starts: str) -> None:
     text = stand.say(f"ants in {count} words please")
     assert text.startswith(starts)
     assert text.endswith("rehearsal.")
@@ -76,7 +76,7 @@ def test_few_words_are_about_the_message(stand: Stand, count: int, starts: str) 
 
 
 @pytest.mark.parametrize("count", [4, 5, 10])
-def test_a_new_course_is_followed_in_few_words_too(stand: Stand, count: int) -> None:
+def test_a_new_course_is_followed_in_few_words_too(stand: Rehearsal, count: int) -> None:
     said = [user("cats"), assistant("All of the", "incomplete"), user(f"ants in {count} words")]
     text = stand.say(said)
     assert text.startswith("Changing course: ants ")
@@ -84,7 +84,7 @@ def test_a_new_course_is_followed_in_few_words_too(stand: Stand, count: int) -> 
     assert stand.say([user("a"), assistant(text), user("b")]).startswith('You said "b"')
 
 
-def test_earlier_messages_are_named(stand: Stand) -> None:
+def test_earlier_messages_are_named(stand: Rehearsal) -> None:
     said = [user("one"), assistant("x End of rehearsal."), user("two"), user("three")]
     assert stand.say(said).startswith('You said "three". Earlier you said: "one"; "two".')
 
@@ -96,13 +96,13 @@ def test_earlier_messages_are_named(stand: Stand) -> None:
         {"role": "assistant", "content": "All of the words"},
     ],
 )
-def test_a_new_course_is_followed_visibly(stand: Stand, partial: dict[str, Any]) -> None:
+def test_a_new_course_is_followed_visibly(stand: Rehearsal, partial: dict[str, Any]) -> None:
     text = stand.say([user("Tell me of cats"), partial, user("No, dogs")])
     assert text.startswith('Changing course from "All of the words": You said "No, dogs".')
     assert "Tell me of cats" in text
 
 
-def test_reasoning_comes_first_and_encrypted_only_when_done(stand: Stand) -> None:
+def test_reasoning_comes_first_and_encrypted_only_when_done(stand: Rehearsal) -> None:
     events = stand.ask(
         "Tell me about queues",
         judged=False,
@@ -123,7 +123,7 @@ def test_reasoning_comes_first_and_encrypted_only_when_done(stand: Stand) -> Non
     assert stand.say([user("a"), reasoning, message, user("b")]).startswith('You said "b"')
 
 
-def test_reasoning_is_silent_without_a_summary(stand: Stand) -> None:
+def test_reasoning_is_silent_without_a_summary(stand: Rehearsal) -> None:
     events = stand.ask("Tell me about queues", reasoning={"effort": "low"})
     reasoning = last(events)["output"][0]
     assert reasoning == {"id": reasoning["id"], "type": "reasoning", "summary": []}
@@ -131,13 +131,13 @@ def test_reasoning_is_silent_without_a_summary(stand: Stand) -> None:
     assert stand.ask("x", reasoning={"effort": "none"})[2]["item"]["type"] == "message"
 
 
-def test_a_wanted_format_is_kept(stand: Stand) -> None:
+def test_a_wanted_format_is_kept(stand: Rehearsal) -> None:
     shape = {"type": "json_schema", "name": "w", "schema": WEATHER["parameters"]}
     text = stand.say("Lisbon", text={"format": shape})
     assert json.loads(text) == {"city": "Lisbon", "days": 2, "unit": "celsius"}
 
 
-def test_a_refusal_has_its_own_part(stand: Stand) -> None:
+def test_a_refusal_has_its_own_part(stand: Rehearsal) -> None:
     events = stand.ask("Please refuse")
     [message] = last(events)["output"]
     assert message["content"][0]["type"] == "refusal"
@@ -146,7 +146,7 @@ def test_a_refusal_has_its_own_part(stand: Stand) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 7, 14, 15, 20])
-def test_the_limit_of_tokens_cuts_properly(stand: Stand, limit: int) -> None:
+def test_the_limit_of_tokens_cuts_properly(stand: Rehearsal, limit: int) -> None:
     """The thinking takes 14, so the first three end before the message does or starts."""
     effort = {"effort": "medium", "summary": "auto"}
     events = stand.ask("Tell me about queues", max_output_tokens=limit, reasoning=effort)
@@ -158,18 +158,18 @@ def test_the_limit_of_tokens_cuts_properly(stand: Stand, limit: int) -> None:
         assert last(events)["output"][1]["status"] == "incomplete"
 
 
-def test_a_limit_just_met_is_no_limit(stand: Stand) -> None:
+def test_a_limit_just_met_is_no_limit(stand: Rehearsal) -> None:
     assert stand.ask("in 8 words", max_output_tokens=8)[-1]["type"] == "response.completed"
 
 
-def test_input_words_are_counted(stand: Stand) -> None:
+def test_input_words_are_counted(stand: Rehearsal) -> None:
     used = last(stand.ask([user("one two"), user("three")], instructions="be brief"))["usage"]
     assert used["input_tokens"] == 5
     assert used["input_tokens_details"] == {"cached_tokens": 0, "cache_write_tokens": 0}
     assert used["total_tokens"] == used["input_tokens"] + used["output_tokens"]
 
 
-def test_what_was_asked_for_is_repeated(stand: Stand) -> None:
+def test_what_was_asked_for_is_repeated(stand: Rehearsal) -> None:
     asked = {
         "temperature": 0.3,
         "metadata": {"a": "b"},

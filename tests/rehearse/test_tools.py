@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-from tests.support.rehearsal import WEATHER, Stand, deltas, last, user
+from tests.support.rehearsal import WEATHER, Rehearsal, deltas, last, user
 
 CUSTOM = {"type": "custom", "name": "run_code"}
 
 
-def test_a_function_is_called_once_or_twice_and_its_output_talked_about(stand: Stand) -> None:
+def test_a_function_is_called_once_or_twice_and_its_output_talked_about(stand: Rehearsal) -> None:
     events = stand.ask("Please use the tool twice, for Lisbon", tools=[WEATHER])
     calls = last(events)["output"]
     assert [json.loads(call["arguments"]) for call in calls] == [
@@ -26,7 +26,7 @@ def test_a_function_is_called_once_or_twice_and_its_output_talked_about(stand: S
     assert text.startswith('The tool answered "sun 0". The tool answered "sun 1". You said')
 
 
-def test_a_custom_tool_is_called(stand: Stand) -> None:
+def test_a_custom_tool_is_called(stand: Rehearsal) -> None:
     events = stand.ask("use the tool for Lisbon", tools=[{"type": "web_search"}, CUSTOM, WEATHER])
     [call] = last(events)["output"]
     assert call["type"] == "custom_tool_call"
@@ -35,7 +35,7 @@ def test_a_custom_tool_is_called(stand: Stand) -> None:
     assert stand.say([user("x"), call, output]).startswith('The tool answered "42".')
 
 
-def test_the_choice_of_tools_is_respected(stand: Stand) -> None:
+def test_the_choice_of_tools_is_respected(stand: Rehearsal) -> None:
     tools = [CUSTOM, WEATHER]
     named = {"type": "function", "name": "get_weather"}
     for choice, name in ((named, "get_weather"), ("required", "run_code")):
@@ -48,7 +48,7 @@ def test_the_choice_of_tools_is_respected(stand: Stand) -> None:
     assert "declared none" in stand.say("use the tool")
 
 
-def test_the_limit_cuts_a_call(stand: Stand) -> None:
+def test_the_limit_cuts_a_call(stand: Rehearsal) -> None:
     events = stand.ask("use the tool", tools=[WEATHER], max_output_tokens=2)
     [call] = last(events)["output"]
     assert call["status"] == "incomplete"

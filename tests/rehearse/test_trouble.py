@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from tests.rehearse.conftest import raised
-from tests.support.rehearsal import WEATHER, Stand, deltas, last, parse
+from tests.support.rehearsal import WEATHER, Rehearsal, deltas, last, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ def eventually(true: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_failures_before_the_stream(stand: Stand) -> None:
+def test_failures_before_the_stream(stand: Rehearsal) -> None:
     for status, words in ((500, "fail before"), (429, "fail 429"), (400, "fail 400")):
         body = {"model": "m", "input": f"Please {words}", "stream": True}
         answer = stand.http.post("/responses", json=body)
@@ -38,19 +38,19 @@ def test_failures_before_the_stream(stand: Stand) -> None:
 
 
 @pytest.mark.parametrize("reasoning", [None, {"effort": "high", "summary": "auto"}])
-def test_a_failure_midway(stand: Stand, reasoning: dict[str, str] | None) -> None:
+def test_a_failure_midway(stand: Rehearsal, reasoning: dict[str, str] | None) -> None:
     events = stand.ask("Please fail midway", judged=False, reasoning=reasoning)
     assert events[-1]["type"] == "response.failed"
     assert last(events)["error"]["code"] == "server_error"
     assert len(deltas(events, "output_text")) == 5
 
 
-def test_a_failure_midway_of_short_answers(stand: Stand) -> None:
+def test_a_failure_midway_of_short_answers(stand: Rehearsal) -> None:
     assert stand.ask("fail midway in 2 words")[-1]["type"] == "response.failed"
     assert stand.ask("use the tool, fail midway", tools=[WEATHER])[-1]["type"] == "response.failed"
 
 
-def test_a_cut_has_no_terminal_and_no_proper_end(stand: Stand) -> None:
+def test_a_cut_has_no_terminal_and_no_proper_end(stand: Rehearsal) -> None:
     lines: list[str] = []
     body = {"model": "m", "input": "cut midway", "stream": True}
     with (
@@ -66,7 +66,7 @@ def test_a_cut_has_no_terminal_and_no_proper_end(stand: Stand) -> None:
 
 
 @pytest.mark.parametrize("words", ["stall", "in 1000 words"])
-def test_it_stops_when_the_client_leaves(slow: Stand, words: str) -> None:
+def test_it_stops_when_the_client_leaves(slow: Rehearsal, words: str) -> None:
     before = slow.stats()["cancelled"]
     body = {"model": "m", "input": words, "stream": True}
     wanted = ": keepalive" if words == "stall" else "event: response.output_text.delta"
@@ -82,7 +82,7 @@ def test_it_stops_when_the_client_leaves(slow: Stand, words: str) -> None:
     assert slow.stats()["open"] == 0
 
 
-def test_as_fast_as_possible_stops_as_well(stand: Stand) -> None:
+def test_as_fast_as_possible_stops_as_well(stand: Rehearsal) -> None:
     before = stand.stats()
     body = {"model": "m", "input": "in 900000 words", "stream": True}
     with stand.http.stream("POST", "/responses", json=body) as answer:
@@ -92,21 +92,21 @@ def test_as_fast_as_possible_stops_as_well(stand: Stand) -> None:
     assert stand.stats()["requests"] == before["requests"] + 1
 
 
-def test_the_end_of_an_answer_is_no_leaving(stand: Stand) -> None:
+def test_the_end_of_an_answer_is_no_leaving(stand: Rehearsal) -> None:
     before = stand.stats()["cancelled"]
     stand.ask("hello")
     stand.say("hello")
     assert stand.stats()["cancelled"] == before
 
 
-def test_the_pace_holds(slow: Stand) -> None:
+def test_the_pace_holds(slow: Rehearsal) -> None:
     """A lower bound only: a loaded machine may be slower, never faster."""
     start = time.monotonic()
     slow.ask("in 10 words")
     assert time.monotonic() - start >= 10 / 20 * 0.98
 
 
-def test_it_says_what_it_is(stand: Stand) -> None:
+def test_it_says_what_it_is(stand: Rehearsal) -> None:
     root = stand.url.removesuffix("/v1")
     assert stand.http.get(f"{root}/health").json() == {"status": "ok"}
     models = stand.http.get(f"{root}/any/prefix/v1/models")

@@ -99,3 +99,10 @@ def _head(status: int, headers: Mapping[str, str]) -> bytes:
         *(f"{name}: {value}" for name, value in headers.items()),
     ]
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+
+async def hung_up(*exchanges: Exchange, within: float = 1) -> None:
+    """Wait until the gateway has closed all of these, at most so many seconds."""
+    with anyio.fail_after(within):
+        for exchange in exchanges:
+            await exchange.closed.wait()

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import logging
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import anyio
-
 from gateway.config.settings import Settings
 from tests.support.client import Client, connect
+from tests.support.error_log import expect_no_errors
 from tests.support.events import reply
 from tests.support.gateway import running
 from tests.support.upstream import Upstream, upstream
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+    import logging
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     from tests.support.client import Event
     from tests.support.exchange import Exchange
@@ -69,7 +68,7 @@ async def stand(
     script: Callable[[Exchange], Any] | None = None, *, key: str | None = None, **settings: Any
 ) -> AsyncIterator[Stand]:
     """`settings` are the gateway's, `key` is the client's."""
-    with watched() as errors:
+    with expect_no_errors() as errors:
         async with (
             upstream(script) as fake,
             running(Settings(**{"upstream": fake.url, "dialect": "openai", **settings})) as url,
@@ -78,39 +77,10 @@ async def stand(
             yield Stand(fake, client, url, errors)
 
 
-@contextmanager
-def watched() -> Iterator[list[logging.LogRecord]]:
-    """What is logged as an error in this block; the end wants nothing left of it."""
-    errors: list[logging.LogRecord] = []
-    watch = _Watch(errors)
-    logging.getLogger().addHandler(watch)
-    try:
-        yield errors
-    finally:
-        logging.getLogger().removeHandler(watch)
-    assert not errors, [record.getMessage() for record in errors]
-
-
-class _Watch(logging.Handler):
-    def __init__(self, records: list[logging.LogRecord]) -> None:
-        super().__init__(logging.ERROR)
-        self._records = records
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._records.append(record)
-
-
 async def answer(exchange: Exchange, chunks: Iterable[bytes] | None = None) -> None:
     """Send the chunks (a short proper reply without any) and end the body."""
     await exchange.send(*(reply("ok") if chunks is None else chunks))
     await exchange.end()
-
-
-async def hung_up(*exchanges: Exchange, within: float = 1) -> None:
-    """The gateway closes all of these."""
-    with anyio.fail_after(within):
-        for exchange in exchanges:
-            await exchange.closed.wait()
 
 
 def user(text: str) -> Event:

@@ -48,7 +48,7 @@ class Request:
     body: bytes
 
 
-class Peer:
+class RawHttpPeer:
     """One accepted connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -85,17 +85,17 @@ class Peer:
         self.writer.transport.abort()
 
 
-class Server:
+class RawHttpServer:
     def __init__(self) -> None:
         self.port = 0
-        self.peers: list[Peer] = []
-        self._new: asyncio.Queue[Peer] = asyncio.Queue()
+        self.peers: list[RawHttpPeer] = []
+        self._new: asyncio.Queue[RawHttpPeer] = asyncio.Queue()
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/v1"
 
-    async def accept(self) -> Peer:
+    async def accept(self) -> RawHttpPeer:
         """The next connection nobody has asked for yet."""
         with anyio.fail_after(5):
             return await self._new.get()
@@ -112,14 +112,14 @@ class Server:
         return got
 
     def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        peer = Peer(reader, writer)
+        peer = RawHttpPeer(reader, writer)
         self.peers.append(peer)
         self._new.put_nowait(peer)
 
 
 @asynccontextmanager
-async def running(tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
-    server = Server()
+async def running(tls: ssl.SSLContext | None = None) -> AsyncIterator[RawHttpServer]:
+    server = RawHttpServer()
     listening = await asyncio.start_server(server.connected, "127.0.0.1", 0, ssl=tls)
     server.port = listening.sockets[0].getsockname()[1]
     try:
@@ -131,7 +131,9 @@ async def running(tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
         await asyncio.sleep(0)  # the transports close in the next turn of the loop
 
 
-async def asked(server: Server, client: HttpClient) -> tuple[asyncio.Task[HttpStream], Peer]:
+async def asked(
+    server: RawHttpServer, client: HttpClient
+) -> tuple[asyncio.Task[HttpStream], RawHttpPeer]:
     """A request that has come, and where to answer it."""
     posting = asyncio.create_task(post(client))
     peer = await server.accept()
@@ -139,7 +141,7 @@ async def asked(server: Server, client: HttpClient) -> tuple[asyncio.Task[HttpSt
     return posting, peer
 
 
-async def opened(server: Server, client: HttpClient) -> tuple[HttpStream, Peer]:
+async def opened(server: RawHttpServer, client: HttpClient) -> tuple[HttpStream, RawHttpPeer]:
     """A stream whose head has come, and its other end."""
     posting, peer = await asked(server, client)
     peer.send(HEAD)

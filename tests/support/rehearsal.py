@@ -59,7 +59,7 @@ def parse(lines: Iterable[str]) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Stand:
+class Rehearsal:
     """Where it listens, a client for it, and its process."""
 
     url: str

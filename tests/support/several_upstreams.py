@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from gateway.config.settings import Settings
 from gateway.config.upstream_tables import read
 from tests.support.client import Client, connect
+from tests.support.error_log import expect_no_errors
 from tests.support.gateway import running
-from tests.support.gateway_stand import Stand, watched
+from tests.support.gateway_stand import Stand
 from tests.support.upstream import Upstream, upstream
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ async def several(
             | table
             for name, table in tables.items()
         ]
-        errors = stack.enter_context(watched())
+        errors = stack.enter_context(expect_no_errors())
         base = Settings(**{"dialect": "openai", **settings})
         all_of_them = base.model_copy(update={"upstreams": read(made, base)})
         url = await stack.enter_async_context(running(all_of_them))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Frame = dict[str, Any]
 
 
-class Peer:
+class SocketPeer:
     """One socket, seen from the backend. `frames` is all that came."""
 
     def __init__(self, socket: ServerConnection) -> None:
@@ -87,27 +87,27 @@ class Peer:
                 return closed.rcvd.code if closed.rcvd is not None else 1006
 
 
-class Server:
+class SocketUpstream:
     """`answer` may refuse an upgrade; `play`, if there is any, says the frames of each socket."""
 
     def __init__(self) -> None:
         self.port = 0
-        self.peers: list[Peer] = []
+        self.peers: list[SocketPeer] = []
         self.answer: Callable[[ServerConnection, Request], Response | None] = lambda *_: None
-        self.play: Callable[[Peer], Coroutine[Any, Any, None]] | None = None
-        self._new: asyncio.Queue[Peer] = asyncio.Queue()
+        self.play: Callable[[SocketPeer], Coroutine[Any, Any, None]] | None = None
+        self._new: asyncio.Queue[SocketPeer] = asyncio.Queue()
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/v1"
 
-    async def accept(self) -> Peer:
+    async def accept(self) -> SocketPeer:
         """The next socket nobody has asked for yet."""
         with anyio.fail_after(5):
             return await self._new.get()
 
     async def serve(self, socket: ServerConnection) -> None:
-        peer = Peer(socket)
+        peer = SocketPeer(socket)
         self.peers.append(peer)
         self._new.put_nowait(peer)
         if self.play is not None:
@@ -116,8 +116,8 @@ class Server:
 
 
 @asynccontextmanager
-async def running(**options: Any) -> AsyncIterator[Server]:
-    server = Server()
+async def running(**options: Any) -> AsyncIterator[SocketUpstream]:
+    server = SocketUpstream()
 
     def answer(socket: ServerConnection, request: Request) -> Response | None:
         return server.answer(socket, request)
@@ -137,7 +137,7 @@ async def running(**options: Any) -> AsyncIterator[Server]:
 
 
 @asynccontextmanager
-async def client(server: Server, **options: Any) -> AsyncIterator[WebSocketClient]:
+async def client(server: SocketUpstream, **options: Any) -> AsyncIterator[WebSocketClient]:
     """`native`, `retries` and what Terms has."""
     own = {name: options.pop(name) for name in ("native", "retries") if name in options}
     one = WebSocketClient(server.url, WebSocketLimits(**options), proxies={}, **own)
@@ -157,7 +157,7 @@ async def post(one: WebSocketClient, text: str = "hi", **headers: str) -> WebSoc
 class Opened:
     """A response under way: its stream, where it is relayed to, and its other end."""
 
-    def __init__(self, peer: Peer, lane: str | None, stream: WebSocketStream) -> None:
+    def __init__(self, peer: SocketPeer, lane: str | None, stream: WebSocketStream) -> None:
         self.peer, self.lane, self.stream = peer, lane, stream
         self.events: list[Frame] = []
         self.reads: list[int] = []
@@ -197,8 +197,8 @@ class Opened:
 
 
 async def asked(
-    server: Server, one: WebSocketClient, peer: Peer | None = None, **headers: str
-) -> tuple[asyncio.Task[WebSocketStream], Peer, str | None]:
+    server: SocketUpstream, one: WebSocketClient, peer: SocketPeer | None = None, **headers: str
+) -> tuple[asyncio.Task[WebSocketStream], SocketPeer, str | None]:
     """A create that has arrived: on this socket, or on a new one."""
     posting = asyncio.create_task(post(one, **headers))
     peer = peer or await server.accept()
@@ -206,7 +206,7 @@ async def asked(
 
 
 async def opened(
-    server: Server, one: WebSocketClient, peer: Peer | None = None, **headers: str
+    server: SocketUpstream, one: WebSocketClient, peer: SocketPeer | None = None, **headers: str
 ) -> Opened:
     """A response that has begun."""
     posting, peer, lane = await asked(server, one, peer, **headers)

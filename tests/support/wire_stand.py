@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,19 +12,20 @@ import anyio
 from gateway.client.socket import ClientSocket
 from gateway.config.settings import Settings
 from tests.support.client import Client, connect
+from tests.support.error_log import expect_no_errors
 from tests.support.events import closed, completed, created, delta, in_progress, message, opened
 from tests.support.gateway import serving
 from tests.support.upstream import Upstream, upstream
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable
 
     from gateway.process.server import GatewayServer
     from tests.support.exchange import Exchange
 
 
 @dataclass
-class Stand:
+class WireStand:
     """`url` is the base URL that a client of the Responses API is given."""
 
     fake: Upstream
@@ -81,10 +81,10 @@ async def started(fake: Upstream, client: Client, name: str | None, /, **extra: 
 @asynccontextmanager
 async def standing(
     script: Callable[[Exchange], Any] | None = None, **settings: Any
-) -> AsyncIterator[Stand]:
+) -> AsyncIterator[WireStand]:
     """Serve with these settings. At the end nothing was logged as an error and no task is left."""
     before = asyncio.all_tasks()
-    with quiet():
+    with expect_no_errors():
         async with (
             upstream(script) as fake,
             serving(Settings(**{"upstream": fake.url, "dialect": "openai", **settings})) as (
@@ -92,64 +92,34 @@ async def standing(
                 url,
             ),
         ):
-            yield Stand(fake, server, url)
+            yield WireStand(fake, server, url)
     assert asyncio.all_tasks() == before
 
 
 @asynccontextmanager
 async def talking(
     script: Callable[[Exchange], Any] | None = None, **settings: Any
-) -> AsyncIterator[tuple[Stand, Client]]:
+) -> AsyncIterator[tuple[WireStand, Client]]:
     """The same with one client, whose every event is judged."""
     async with standing(script, **settings) as stand, connect(stand.url) as client:
         yield stand, client
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Nothing in this block is logged as an error."""
-    records: list[logging.LogRecord] = []
-    watch = _Watch(records)
-    root = logging.getLogger()
-    root.addHandler(watch)
-    try:
-        yield
-    finally:
-        root.removeHandler(watch)
-    assert not records, [record.getMessage() for record in records]
-
-
-class _Watch(logging.Handler):
-    def __init__(self, records: list[logging.LogRecord]) -> None:
-        super().__init__(logging.ERROR)
-        self._records = records
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._records.append(record)
-
-
-async def gone(*exchanges: Exchange, within: float = 1) -> None:
-    """The gateway hangs up on all of these."""
-    with anyio.fail_after(within):
-        for exchange in exchanges:
-            await exchange.closed.wait()
-
-
-async def settled(stand: Stand, within: float = 2) -> None:
+async def disconnected(stand: WireStand, within: float = 2) -> None:
     """All connections end, each a moment after its upstreams."""
     with anyio.fail_after(within):
         while stand.server.server_state.connections:  # noqa: ASYNC110 - there is no event for it
             await anyio.sleep(0.005)
 
 
-async def unread(stand: Stand, size: int) -> None:
+async def unread(stand: WireStand, size: int) -> None:
     """So many bytes wait in the gateway for somebody to read them."""
     with anyio.fail_after(10):
         while sum(socket.unsent for socket in sockets(stand)) < size:  # noqa: ASYNC110
             await anyio.sleep(0.001)
 
 
-def sockets(stand: Stand) -> list[ClientSocket]:
+def sockets(stand: WireStand) -> list[ClientSocket]:
     """The gateway's end of each WebSocket."""
     return [one for one in stand.server.server_state.connections if isinstance(one, ClientSocket)]
 

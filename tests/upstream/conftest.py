@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from gateway.upstream.transport.http.client import HttpClient
-from tests.support.raw_http_server import Server, running
+from tests.support.raw_http_server import RawHttpServer, running
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[Server]:
+async def server() -> AsyncIterator[RawHttpServer]:
     async with running() as one:
         yield one
 
 
 @pytest.fixture
-async def client(server: Server) -> AsyncIterator[HttpClient]:
+async def client(server: RawHttpServer) -> AsyncIterator[HttpClient]:
     one = HttpClient(server.url, proxies={})
     yield one
     await one.aclose()

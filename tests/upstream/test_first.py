@@ -12,10 +12,12 @@ from tests.support.raw_http_server import END, HEAD, Sink, asked, chunk, event, 
 
 if TYPE_CHECKING:
     from gateway.upstream.transport.http.client import HttpClient
-    from tests.support.raw_http_server import Server
+    from tests.support.raw_http_server import RawHttpServer
 
 
-async def test_they_are_relayed_before_what_follows(server: Server, client: HttpClient) -> None:
+async def test_they_are_relayed_before_what_follows(
+    server: RawHttpServer, client: HttpClient
+) -> None:
     stream, peer = await opened(server, client)
     looking = asyncio.create_task(stream.first())
     peer.send(chunk(0) + chunk(1))
@@ -31,7 +33,7 @@ async def test_they_are_relayed_before_what_follows(server: Server, client: Http
     assert client.pool.idle == 1
 
 
-async def test_half_an_event_is_waited_for(server: Server, client: HttpClient) -> None:
+async def test_half_an_event_is_waited_for(server: RawHttpServer, client: HttpClient) -> None:
     posting, peer = await asked(server, client)
     peer.send(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n: hold on\n\n" + event(0)[:-3])
     stream = await posting
@@ -49,7 +51,7 @@ async def test_half_an_event_is_waited_for(server: Server, client: HttpClient) -
 
 @pytest.mark.parametrize(("body", "numbers"), [(b"", []), (b"event: x\ndata: 5\n", [5])])
 async def test_a_body_that_ends_first(
-    body: bytes, numbers: list[int], server: Server, client: HttpClient
+    body: bytes, numbers: list[int], server: RawHttpServer, client: HttpClient
 ) -> None:
     """Its last event may lack the blank line."""
     posting, peer = await asked(server, client)
@@ -62,7 +64,9 @@ async def test_a_body_that_ends_first(
 
 
 @pytest.mark.parametrize("how", ["close", "reset"])
-async def test_one_that_breaks_off_before_any(how: str, server: Server, client: HttpClient) -> None:
+async def test_one_that_breaks_off_before_any(
+    how: str, server: RawHttpServer, client: HttpClient
+) -> None:
     stream, peer = await opened(server, client)
     looking = asyncio.create_task(stream.first())
     peer.close() if how == "close" else peer.reset()
@@ -71,7 +75,9 @@ async def test_one_that_breaks_off_before_any(how: str, server: Server, client: 
     await until(lambda: client.pool.size == 0)
 
 
-async def test_one_that_breaks_off_after_the_first(server: Server, client: HttpClient) -> None:
+async def test_one_that_breaks_off_after_the_first(
+    server: RawHttpServer, client: HttpClient
+) -> None:
     stream, peer = await opened(server, client)
     looking = asyncio.create_task(stream.first())
     peer.send(chunk(0))
@@ -83,7 +89,7 @@ async def test_one_that_breaks_off_after_the_first(server: Server, client: HttpC
     assert sink.numbers == [0]
 
 
-async def test_whoever_stops_looking_closes_it(server: Server, client: HttpClient) -> None:
+async def test_whoever_stops_looking_closes_it(server: RawHttpServer, client: HttpClient) -> None:
     stream, peer = await opened(server, client)
     looking = asyncio.create_task(stream.first())
     await asyncio.sleep(0)
@@ -94,7 +100,7 @@ async def test_whoever_stops_looking_closes_it(server: Server, client: HttpClien
 
 @pytest.mark.parametrize("how", ["close", "release"])
 async def test_a_sink_that_wants_no_more_than_the_first(
-    how: str, server: Server, client: HttpClient
+    how: str, server: RawHttpServer, client: HttpClient
 ) -> None:
     stream, peer = await opened(server, client)
     looking = asyncio.create_task(stream.first())
@@ -111,7 +117,7 @@ async def test_a_sink_that_wants_no_more_than_the_first(
     assert [data for _, data in got] == [b"0"]
 
 
-async def test_what_the_sink_raises_at_the_first(server: Server, client: HttpClient) -> None:
+async def test_what_the_sink_raises_at_the_first(server: RawHttpServer, client: HttpClient) -> None:
     stream, peer = await opened(server, client)
     looking = asyncio.create_task(stream.first())
     peer.send(chunk(0))
@@ -125,7 +131,7 @@ async def test_what_the_sink_raises_at_the_first(server: Server, client: HttpCli
     assert await peer.gone()
 
 
-async def test_an_event_that_is_too_large(server: Server, client: HttpClient) -> None:
+async def test_an_event_that_is_too_large(server: RawHttpServer, client: HttpClient) -> None:
     client._max_event_bytes = 1024
     posting, peer = await asked(server, client)
     peer.send(HEAD + b"ffff\r\ndata: " + b"x" * 5000)

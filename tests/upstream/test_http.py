@@ -13,10 +13,10 @@ from lanes.errors import UpstreamFault
 from tests.support.raw_http_server import END, HEAD, Sink, answer, asked, chunk, opened, post, soon
 
 if TYPE_CHECKING:
-    from tests.support.raw_http_server import Server
+    from tests.support.raw_http_server import RawHttpServer
 
 
-async def test_the_request(server: Server, client: HttpClient) -> None:
+async def test_the_request(server: RawHttpServer, client: HttpClient) -> None:
     headers = {
         "Authorization": "Bearer k",
         "Accept": "text/event-stream, */*",
@@ -60,7 +60,7 @@ async def test_what_cannot_be_sent(client: HttpClient, path: str, headers: dict[
         await client.post(path, b"", headers)
 
 
-async def test_a_large_body_arrives_whole(server: Server, client: HttpClient) -> None:
+async def test_a_large_body_arrives_whole(server: RawHttpServer, client: HttpClient) -> None:
     body = bytes(range(256)) * 40_000
     posting = asyncio.create_task(client.post("/responses", body, {}))
     (request,) = await server.serve(HEAD + END)
@@ -69,7 +69,7 @@ async def test_a_large_body_arrives_whole(server: Server, client: HttpClient) ->
 
 
 @pytest.mark.parametrize("kind", ["text/event-stream; charset=utf-8", "Text/Plain", ""])
-async def test_what_may_be_a_stream(server: Server, client: HttpClient, kind: str) -> None:
+async def test_what_may_be_a_stream(server: RawHttpServer, client: HttpClient, kind: str) -> None:
     posting = asyncio.create_task(post(client))
     await server.serve(answer(200, b"data: 1\n\n", content_type=kind))
     sink = Sink()
@@ -87,7 +87,7 @@ async def test_what_may_be_a_stream(server: Server, client: HttpClient, kind: st
         answer(301, location="http://127.0.0.1/"),
     ],
 )
-async def test_what_is_no_stream(server: Server, client: HttpClient, data: bytes) -> None:
+async def test_what_is_no_stream(server: RawHttpServer, client: HttpClient, data: bytes) -> None:
     posting = asyncio.create_task(post(client))
     await server.serve(data)
     with pytest.raises(UpstreamFault) as caught:
@@ -96,7 +96,7 @@ async def test_what_is_no_stream(server: Server, client: HttpClient, data: bytes
     assert client.pool.idle == 1
 
 
-async def test_a_refusal_is_read_and_told(server: Server, client: HttpClient) -> None:
+async def test_a_refusal_is_read_and_told(server: RawHttpServer, client: HttpClient) -> None:
     posting = asyncio.create_task(post(client))
     body = b'{"error":{"message":"later","type":"usage_limit_reached"}}'
     await server.serve(answer(429, body, retry_after="7", set_cookie="s=1"))
@@ -109,7 +109,7 @@ async def test_a_refusal_is_read_and_told(server: Server, client: HttpClient) ->
 
 @pytest.mark.parametrize("how", ["endless", "cut", "silent"])
 async def test_refusals_are_read_within_bounds(
-    server: Server, client: HttpClient, how: str, monkeypatch: pytest.MonkeyPatch
+    server: RawHttpServer, client: HttpClient, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.upstream.transport.http.client._ERROR_SECONDS", 0.1)
     posting, peer = await asked(server, client)
@@ -131,7 +131,7 @@ async def test_refusals_are_read_within_bounds(
         b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 60_000,
     ],
 )
-async def test_what_is_no_http(server: Server, client: HttpClient, data: bytes) -> None:
+async def test_what_is_no_http(server: RawHttpServer, client: HttpClient, data: bytes) -> None:
     posting = asyncio.create_task(post(client))
     await server.serve(data)
     with pytest.raises(UpstreamFault, match=r"no HTTP/1.1|head without end") as caught:
@@ -139,7 +139,9 @@ async def test_what_is_no_http(server: Server, client: HttpClient, data: bytes) 
     assert caught.value.status == 502
 
 
-async def test_interim_answers_trailers_and_cut_heads(server: Server, client: HttpClient) -> None:
+async def test_interim_answers_trailers_and_cut_heads(
+    server: RawHttpServer, client: HttpClient
+) -> None:
     posting, peer = await asked(server, client)
     for byte in b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nlink: x\r\n\r\n" + HEAD:
         peer.send(bytes([byte]))
@@ -155,7 +157,7 @@ async def test_interim_answers_trailers_and_cut_heads(server: Server, client: Ht
 
 @pytest.mark.parametrize("extra", [b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nx", b"junk"])
 async def test_bytes_nobody_asked_for_end_the_connection(
-    server: Server, client: HttpClient, extra: bytes
+    server: RawHttpServer, client: HttpClient, extra: bytes
 ) -> None:
     stream, peer = await opened(server, client)
     peer.send(chunk(0) + END + extra)
@@ -172,7 +174,7 @@ async def test_bytes_nobody_asked_for_end_the_connection(
 
 
 async def test_connections_are_reused_and_as_many_as_needed(
-    server: Server, client: HttpClient
+    server: RawHttpServer, client: HttpClient
 ) -> None:
     streams = [await opened(server, client) for _ in range(200)]
     assert client.pool.size == 200
@@ -187,7 +189,7 @@ async def test_connections_are_reused_and_as_many_as_needed(
     await soon((await posting).relay(Sink()))
 
 
-async def test_idle_connections_are_dropped(server: Server) -> None:
+async def test_idle_connections_are_dropped(server: RawHttpServer) -> None:
     client = HttpClient(server.url, proxies={}, keep_idle=0.05)
     (first, one), (second, two) = [await opened(server, client) for _ in range(2)]
     one.send(END)
@@ -200,7 +202,7 @@ async def test_idle_connections_are_dropped(server: Server) -> None:
     await client.aclose()
 
 
-async def test_a_small_ask(server: Server, client: HttpClient) -> None:
+async def test_a_small_ask(server: RawHttpServer, client: HttpClient) -> None:
     """The whole answer, whatever its status; the connection is kept for the next."""
     answers = answer(200, b'{"data": []}', server="x"), answer(404, b"no")
     serving = asyncio.create_task(server.serve(*answers))
@@ -213,7 +215,9 @@ async def test_a_small_ask(server: Server, client: HttpClient) -> None:
     assert (posted.line, posted.body) == ("POST /v1/probe HTTP/1.1", b"{}")
 
 
-async def test_a_small_ask_takes_no_longer_than_it_may(server: Server, client: HttpClient) -> None:
+async def test_a_small_ask_takes_no_longer_than_it_may(
+    server: RawHttpServer, client: HttpClient
+) -> None:
     asking = asyncio.create_task(client.fetch("GET", "/models", {}, timeout=0.05))
     await server.accept()
     with pytest.raises(UpstreamFault, match=r"0\.05 seconds") as caught:

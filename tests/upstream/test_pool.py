@@ -16,14 +16,14 @@ from tests.support.raw_http_server import END, HEAD, Sink, chunk, opened, post, 
 
 if TYPE_CHECKING:
     from gateway.upstream.transport.http.stream import HttpStream
-    from tests.support.raw_http_server import Peer, Server
+    from tests.support.raw_http_server import RawHttpPeer, RawHttpServer
 
 
 async def test_closing_an_unused_client() -> None:
     await HttpClient("http://127.0.0.1:1", proxies={}).aclose()
 
 
-async def test_closing_with_idle_connections(server: Server, client: HttpClient) -> None:
+async def test_closing_with_idle_connections(server: RawHttpServer, client: HttpClient) -> None:
     stream, peer = await opened(server, client)
     peer.send(END)
     await soon(stream.relay(Sink()))
@@ -32,7 +32,7 @@ async def test_closing_with_idle_connections(server: Server, client: HttpClient)
     assert (client.pool.size, client.pool.idle) == (0, 0)
 
 
-async def test_closing_while_connecting(server: Server, client: HttpClient) -> None:
+async def test_closing_while_connecting(server: RawHttpServer, client: HttpClient) -> None:
     posting = asyncio.create_task(post(client))
     await asyncio.sleep(0)
     await client.aclose()
@@ -41,7 +41,9 @@ async def test_closing_while_connecting(server: Server, client: HttpClient) -> N
     assert await (await server.accept()).gone()
 
 
-async def test_closing_while_a_released_body_ends(server: Server, client: HttpClient) -> None:
+async def test_closing_while_a_released_body_ends(
+    server: RawHttpServer, client: HttpClient
+) -> None:
     stream, _ = await opened(server, client)
     stream.release()
     await client.aclose()
@@ -49,7 +51,7 @@ async def test_closing_while_a_released_body_ends(server: Server, client: HttpCl
 
 
 async def test_a_connection_closed_this_very_moment_is_not_used(
-    server: Server, client: HttpClient
+    server: RawHttpServer, client: HttpClient
 ) -> None:
     stream, peer = await opened(server, client)
     peer.send(END)
@@ -70,7 +72,7 @@ async def test_a_connection_without_a_transport_is_closed() -> None:
 
 
 async def test_what_is_over_is_freed_without_the_collector(
-    server: Server, client: HttpClient
+    server: RawHttpServer, client: HttpClient
 ) -> None:
     """Thousands of streams a minute leave nothing for it to find."""
     stream, peer = await opened(server, client)
@@ -89,7 +91,7 @@ async def test_what_is_over_is_freed_without_the_collector(
         gc.enable()
 
 
-async def _next(client: HttpClient, peer: Peer) -> tuple[HttpStream, Peer]:
+async def _next(client: HttpClient, peer: RawHttpPeer) -> tuple[HttpStream, RawHttpPeer]:
     posting = asyncio.create_task(post(client))
     await peer.request()
     peer.send(HEAD)

@@ -28,7 +28,7 @@ from tests.support.raw_http_server import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.support.raw_http_server import Server
+    from tests.support.raw_http_server import RawHttpServer
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def patient(server: Server) -> AsyncIterator[HttpClient]:
+async def patient(server: RawHttpServer) -> AsyncIterator[HttpClient]:
     client = HttpClient(server.url, proxies={}, retries=2)
     yield client
     await client.aclose()
@@ -54,7 +54,7 @@ async def patient(server: Server) -> AsyncIterator[HttpClient]:
         answer(429, retry_after_ms="5"),
     ],
 )
-async def test_tried_again(server: Server, patient: HttpClient, refusal: bytes) -> None:
+async def test_tried_again(server: RawHttpServer, patient: HttpClient, refusal: bytes) -> None:
     posting = asyncio.create_task(post(patient))
     requests = await server.serve(refusal, refusal, HEAD + chunk(0) + END)
     sink = Sink()
@@ -64,7 +64,7 @@ async def test_tried_again(server: Server, patient: HttpClient, refusal: bytes) 
     assert patient.pool.size == 1
 
 
-async def test_given_up_in_the_end(server: Server, patient: HttpClient) -> None:
+async def test_given_up_in_the_end(server: RawHttpServer, patient: HttpClient) -> None:
     posting = asyncio.create_task(post(patient))
     await server.serve(answer(503, b"one"), answer(502, b"two"), answer(503, b"three"))
     with pytest.raises(TransientFault, match="three"):
@@ -83,7 +83,7 @@ async def test_given_up_in_the_end(server: Server, patient: HttpClient) -> None:
         answer(429, retry_after="Wed, 21 Oct 2015 07:28:00 GMT"),
     ],
 )
-async def test_not_tried_again(server: Server, patient: HttpClient, refusal: bytes) -> None:
+async def test_not_tried_again(server: RawHttpServer, patient: HttpClient, refusal: bytes) -> None:
     posting = asyncio.create_task(post(patient))
     await server.serve(refusal)
     with pytest.raises(UpstreamFault), anyio.fail_after(1):
@@ -92,7 +92,7 @@ async def test_not_tried_again(server: Server, patient: HttpClient, refusal: byt
 
 @pytest.mark.parametrize("how", ["close", "reset"])
 async def test_a_kept_connection_that_is_gone_costs_nothing(
-    server: Server, patient: HttpClient, how: str
+    server: RawHttpServer, patient: HttpClient, how: str
 ) -> None:
     """The request is already on its way when the client learns of it."""
     stream, peer = await opened(server, patient)
@@ -108,7 +108,7 @@ async def test_a_kept_connection_that_is_gone_costs_nothing(
 
 
 async def test_a_kept_connection_the_peer_closes_is_forgotten(
-    server: Server, patient: HttpClient
+    server: RawHttpServer, patient: HttpClient
 ) -> None:
     stream, peer = await opened(server, patient)
     peer.send(END)
@@ -121,7 +121,7 @@ async def test_a_kept_connection_the_peer_closes_is_forgotten(
 
 @pytest.mark.parametrize("how", ["close", "reset", "part"])
 async def test_a_fresh_connection_that_breaks_is_a_fault(
-    server: Server, patient: HttpClient, how: str
+    server: RawHttpServer, patient: HttpClient, how: str
 ) -> None:
     """The backend may have begun to generate: asking again could bill twice."""
     posting, peer = await asked(server, patient)
@@ -134,7 +134,7 @@ async def test_a_fresh_connection_that_breaks_is_a_fault(
 
 
 async def test_a_kept_connection_that_breaks_within_an_answer_is_a_fault(
-    server: Server, patient: HttpClient
+    server: RawHttpServer, patient: HttpClient
 ) -> None:
     stream, peer = await opened(server, patient)
     peer.send(END)
@@ -161,7 +161,7 @@ async def test_connecting_is_tried_again() -> None:
         await post(client)
 
 
-async def test_cancelled_between_two_tries(server: Server, patient: HttpClient) -> None:
+async def test_cancelled_between_two_tries(server: RawHttpServer, patient: HttpClient) -> None:
     posting = asyncio.create_task(post(patient))
     await server.serve(answer(503, retry_after="2"))
     await until(lambda: patient.pool.idle == 1)
@@ -171,7 +171,9 @@ async def test_cancelled_between_two_tries(server: Server, patient: HttpClient) 
     assert patient.pool.size == 1
 
 
-async def test_cancelled_while_waiting_for_the_head(server: Server, patient: HttpClient) -> None:
+async def test_cancelled_while_waiting_for_the_head(
+    server: RawHttpServer, patient: HttpClient
+) -> None:
     posting, peer = await asked(server, patient)
     posting.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -12,8 +12,8 @@ from lanes.errors import UpstreamFault
 from tests.support.raw_http_server import (
     END,
     HEAD,
-    Peer,
-    Server,
+    RawHttpPeer,
+    RawHttpServer,
     Sink,
     answer,
     chunk,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import ssl
 
 
-async def relayed(client: HttpClient, server: Server) -> list[int]:
+async def relayed(client: HttpClient, server: RawHttpServer) -> list[int]:
     posting = asyncio.create_task(post(client))
     await server.serve(HEAD + chunk(0) + chunk(1) + END)
     sink = Sink()
@@ -70,7 +70,7 @@ async def test_a_certificate_that_does_not_hold(
         await client.aclose()
 
 
-async def test_a_backend_without_tls_is_said_to_have_none(server: Server) -> None:
+async def test_a_backend_without_tls_is_said_to_have_none(server: RawHttpServer) -> None:
     client = HttpClient(f"https://127.0.0.1:{server.port}", proxies={}, connect_timeout=0.3)
     with pytest.raises(UpstreamFault, match=r"not be reached over TLS within 0\.3 seconds"):
         await post(client)  # it waits for a line, as some servers do
@@ -82,7 +82,7 @@ async def test_a_backend_without_tls_is_said_to_have_none(server: Server) -> Non
     await client.aclose()
 
 
-async def test_an_absolute_form_through_a_proxy(server: Server) -> None:
+async def test_an_absolute_form_through_a_proxy(server: RawHttpServer) -> None:
     proxy = f"http://me:secret@127.0.0.1:{server.port}"
     client = HttpClient("http://far.example/v1", proxies={"http": proxy})
     posting = asyncio.create_task(post(client))
@@ -94,7 +94,7 @@ async def test_an_absolute_form_through_a_proxy(server: Server) -> None:
     await client.aclose()
 
 
-async def tunnel(proxy: Server, port: int) -> Peer:
+async def tunnel(proxy: RawHttpServer, port: int) -> RawHttpPeer:
     """Be a proxy: answer CONNECT and carry bytes both ways until either end closes."""
     peer = await proxy.accept()
     request = await peer.request()
@@ -131,7 +131,7 @@ async def test_a_tunnel(ours: ssl.SSLContext, theirs: ssl.SSLContext, secured: b
 @pytest.mark.parametrize(
     ("said", "why"), [(answer(407), "answered 407"), (b"", "nothing"), (b"x" * 70_000, "nothing")]
 )
-async def test_a_proxy_that_refuses(server: Server, said: bytes, why: str) -> None:
+async def test_a_proxy_that_refuses(server: RawHttpServer, said: bytes, why: str) -> None:
     client = HttpClient(
         "https://far.example", proxies={"https": f"http://127.0.0.1:{server.port}"}, retries=0
     )
@@ -145,7 +145,7 @@ async def test_a_proxy_that_refuses(server: Server, said: bytes, why: str) -> No
     await client.aclose()
 
 
-async def test_cancelled_while_the_proxy_is_silent(server: Server) -> None:
+async def test_cancelled_while_the_proxy_is_silent(server: RawHttpServer) -> None:
     client = HttpClient("https://far.example", proxies={"https": f"http://127.0.0.1:{server.port}"})
     posting = asyncio.create_task(post(client))
     peer = await server.accept()

@@ -26,10 +26,10 @@ from tests.support.raw_http_server import (
 if TYPE_CHECKING:
     from gateway.upstream.transport.http.client import HttpClient
     from lanes.ports import Event
-    from tests.support.raw_http_server import Server
+    from tests.support.raw_http_server import RawHttpServer
 
 
-async def test_a_read_is_one_call(server: Server, client: HttpClient) -> None:
+async def test_a_read_is_one_call(server: RawHttpServer, client: HttpClient) -> None:
     stream, peer = await opened(server, client)
     sink = Sink()
     relaying = asyncio.create_task(stream.relay(sink))
@@ -44,7 +44,7 @@ async def test_a_read_is_one_call(server: Server, client: HttpClient) -> None:
 
 
 async def test_events_with_the_head_and_before_relay_are_kept(
-    server: Server, client: HttpClient
+    server: RawHttpServer, client: HttpClient
 ) -> None:
     posting, peer = await asked(server, client)
     peer.send(HEAD + chunk(0))
@@ -56,7 +56,7 @@ async def test_events_with_the_head_and_before_relay_are_kept(
     assert client.pool.idle == 1
 
 
-async def test_a_whole_answer_in_one_read(server: Server, client: HttpClient) -> None:
+async def test_a_whole_answer_in_one_read(server: RawHttpServer, client: HttpClient) -> None:
     posting = asyncio.create_task(post(client))
     await server.serve(HEAD + chunk(0, 1) + END)
     stream = await posting
@@ -69,7 +69,9 @@ async def test_a_whole_answer_in_one_read(server: Server, client: HttpClient) ->
 
 
 @pytest.mark.parametrize("framing", [b"content-length: %d\r\n", b"connection: close\r\n", b""])
-async def test_bodies_without_chunks(server: Server, client: HttpClient, framing: bytes) -> None:
+async def test_bodies_without_chunks(
+    server: RawHttpServer, client: HttpClient, framing: bytes
+) -> None:
     """With a length, or ended by closing; the last event lacks its blank line."""
     posting, peer = await asked(server, client)
     body = event(0) + event(1)[:-1]
@@ -84,7 +86,7 @@ async def test_bodies_without_chunks(server: Server, client: HttpClient, framing
 
 
 @pytest.mark.parametrize("how", ["close", "reset", "garbage", "short"])
-async def test_a_body_that_breaks_off(server: Server, client: HttpClient, how: str) -> None:
+async def test_a_body_that_breaks_off(server: RawHttpServer, client: HttpClient, how: str) -> None:
     posting, peer = await asked(server, client)
     if how == "short":
         peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 999\r\n\r\n" + event(0))
@@ -107,7 +109,9 @@ async def test_a_body_that_breaks_off(server: Server, client: HttpClient, how: s
     assert client.pool.idle == 0
 
 
-async def test_what_a_sink_raises_comes_out_of_relay(server: Server, client: HttpClient) -> None:
+async def test_what_a_sink_raises_comes_out_of_relay(
+    server: RawHttpServer, client: HttpClient
+) -> None:
     stream, peer = await opened(server, client)
 
     def sink(_: list[Event]) -> None:
@@ -120,7 +124,7 @@ async def test_what_a_sink_raises_comes_out_of_relay(server: Server, client: Htt
     assert await peer.gone()
 
 
-async def test_a_sink_may_raise_when_all_is_over(server: Server, client: HttpClient) -> None:
+async def test_a_sink_may_raise_when_all_is_over(server: RawHttpServer, client: HttpClient) -> None:
     posting = asyncio.create_task(post(client))
     await server.serve(HEAD + chunk(0) + END)
     stream = await posting
@@ -132,7 +136,9 @@ async def test_a_sink_may_raise_when_all_is_over(server: Server, client: HttpCli
         await soon(stream.relay(sink))
 
 
-async def test_close_ends_relay_and_the_connection(server: Server, client: HttpClient) -> None:
+async def test_close_ends_relay_and_the_connection(
+    server: RawHttpServer, client: HttpClient
+) -> None:
     stream, peer = await opened(server, client)
     sink = Sink()
     relaying = asyncio.create_task(stream.relay(sink))
@@ -146,7 +152,7 @@ async def test_close_ends_relay_and_the_connection(server: Server, client: HttpC
         late()
 
 
-async def test_close_from_within_the_sink(server: Server, client: HttpClient) -> None:
+async def test_close_from_within_the_sink(server: RawHttpServer, client: HttpClient) -> None:
     stream, peer = await opened(server, client)
     sink = Sink()
 
@@ -164,7 +170,7 @@ async def test_close_from_within_the_sink(server: Server, client: HttpClient) ->
     assert await peer.gone()
 
 
-async def test_cancelling_relay_closes(server: Server, client: HttpClient) -> None:
+async def test_cancelling_relay_closes(server: RawHttpServer, client: HttpClient) -> None:
     stream, peer = await opened(server, client)
     async with anyio.create_task_group() as group:
         group.start_soon(stream.relay, Sink())
@@ -173,7 +179,7 @@ async def test_cancelling_relay_closes(server: Server, client: HttpClient) -> No
     assert await peer.gone()
 
 
-async def test_pause_stops_the_flow(server: Server, client: HttpClient) -> None:
+async def test_pause_stops_the_flow(server: RawHttpServer, client: HttpClient) -> None:
     stream, peer = await opened(server, client)
     sink = Sink()
     relaying = asyncio.create_task(stream.relay(sink))
@@ -200,7 +206,7 @@ async def test_pause_stops_the_flow(server: Server, client: HttpClient) -> None:
     assert sum(map(len, sink.reads)) == 1 + total
 
 
-async def test_pause_before_relay_holds(server: Server, client: HttpClient) -> None:
+async def test_pause_before_relay_holds(server: RawHttpServer, client: HttpClient) -> None:
     stream, peer = await opened(server, client)
     stream.pause()
     sink = Sink()
@@ -215,7 +221,7 @@ async def test_pause_before_relay_holds(server: Server, client: HttpClient) -> N
 
 
 async def test_release_keeps_the_connection_if_the_body_ends(
-    server: Server, client: HttpClient
+    server: RawHttpServer, client: HttpClient
 ) -> None:
     stream, peer = await opened(server, client)
     sink = Sink()
@@ -240,7 +246,7 @@ async def test_release_keeps_the_connection_if_the_body_ends(
 
 
 async def test_release_closes_if_the_body_goes_on(
-    server: Server, client: HttpClient, monkeypatch: pytest.MonkeyPatch
+    server: RawHttpServer, client: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.upstream.transport.http.reply._DRAIN_SECONDS", 0.05)
     stream, peer = await opened(server, client)
@@ -252,14 +258,16 @@ async def test_release_closes_if_the_body_goes_on(
     assert await peer.gone()
 
 
-async def test_a_stream_nobody_relays_can_be_left(server: Server, client: HttpClient) -> None:
+async def test_a_stream_nobody_relays_can_be_left(
+    server: RawHttpServer, client: HttpClient
+) -> None:
     stream, peer = await opened(server, client)
     stream.close()
     assert await peer.gone()
     await soon(stream.relay(Sink()))
 
 
-async def test_aclose_ends_what_runs(server: Server, client: HttpClient) -> None:
+async def test_aclose_ends_what_runs(server: RawHttpServer, client: HttpClient) -> None:
     stream, peer = await opened(server, client)
     relaying = asyncio.create_task(stream.relay(Sink()))
     await checkpoint()

@@ -14,11 +14,11 @@ from tests.support.raw_http_server import END, Sink, chunk, opened, post, soon
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.support.raw_http_server import Server
+    from tests.support.raw_http_server import RawHttpServer
 
 
 @pytest.fixture
-async def hasty(server: Server) -> AsyncIterator[HttpClient]:
+async def hasty(server: RawHttpServer) -> AsyncIterator[HttpClient]:
     client = HttpClient(
         server.url, proxies={}, first_byte_timeout=0.2, idle_timeout=0.1, connect_timeout=0.1
     )
@@ -31,7 +31,7 @@ def check(fault: UpstreamFault, seconds: str) -> None:
     assert (fault.status, fault.code, fault.type) == (504, "timeout", "server_error")
 
 
-async def test_no_head(server: Server, hasty: HttpClient) -> None:
+async def test_no_head(server: RawHttpServer, hasty: HttpClient) -> None:
     posting = asyncio.create_task(post(hasty))
     peer = await server.accept()
     with pytest.raises(UpstreamFault) as caught:
@@ -41,7 +41,7 @@ async def test_no_head(server: Server, hasty: HttpClient) -> None:
     assert await peer.gone()
 
 
-async def test_a_head_and_no_body(server: Server, hasty: HttpClient) -> None:
+async def test_a_head_and_no_body(server: RawHttpServer, hasty: HttpClient) -> None:
     """Prompt processing comes after the head: it has the first limit, not the idle one."""
     stream, peer = await opened(server, hasty)
     with pytest.raises(UpstreamFault) as caught:
@@ -50,7 +50,7 @@ async def test_a_head_and_no_body(server: Server, hasty: HttpClient) -> None:
     assert await peer.gone()
 
 
-async def test_silence_within_the_body(server: Server, hasty: HttpClient) -> None:
+async def test_silence_within_the_body(server: RawHttpServer, hasty: HttpClient) -> None:
     stream, peer = await opened(server, hasty)
     sink = Sink()
     relaying = asyncio.create_task(stream.relay(sink))
@@ -62,7 +62,7 @@ async def test_silence_within_the_body(server: Server, hasty: HttpClient) -> Non
     assert await peer.gone()
 
 
-async def test_comments_and_single_bytes_keep_it(server: Server, hasty: HttpClient) -> None:
+async def test_comments_and_single_bytes_keep_it(server: RawHttpServer, hasty: HttpClient) -> None:
     stream, peer = await opened(server, hasty)
     sink = Sink()
     relaying = asyncio.create_task(stream.relay(sink))
@@ -74,7 +74,7 @@ async def test_comments_and_single_bytes_keep_it(server: Server, hasty: HttpClie
     assert sink.numbers == [0, 1]
 
 
-async def test_a_pause_is_no_silence(server: Server, hasty: HttpClient) -> None:
+async def test_a_pause_is_no_silence(server: RawHttpServer, hasty: HttpClient) -> None:
     stream, peer = await opened(server, hasty)
     sink = Sink()
     relaying = asyncio.create_task(stream.relay(sink))
@@ -89,7 +89,7 @@ async def test_a_pause_is_no_silence(server: Server, hasty: HttpClient) -> None:
     assert sink.numbers == [0, 1]
 
 
-async def test_waiting_for_relay_is_no_silence(server: Server, hasty: HttpClient) -> None:
+async def test_waiting_for_relay_is_no_silence(server: RawHttpServer, hasty: HttpClient) -> None:
     stream, peer = await opened(server, hasty)
     peer.send(chunk(0))
     await asyncio.sleep(0.35)
@@ -101,7 +101,7 @@ async def test_waiting_for_relay_is_no_silence(server: Server, hasty: HttpClient
     assert sink.numbers == [0, 1]
 
 
-async def test_no_connection(server: Server) -> None:
+async def test_no_connection(server: RawHttpServer) -> None:
     """A TLS server that never says a word, as a blackholed one would be."""
     client = HttpClient(f"https://127.0.0.1:{server.port}", proxies={}, connect_timeout=0.1)
     with pytest.raises(UpstreamFault, match=r"within 0\.1 seconds") as caught:

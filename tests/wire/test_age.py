@@ -9,8 +9,9 @@ import pytest
 
 from tests.support.client import connect
 from tests.support.events import created
+from tests.support.exchange import hung_up
 from tests.support.serve_process import process
-from tests.support.wire_stand import gone, shape, standing, started, talking
+from tests.support.wire_stand import shape, standing, started, talking
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,7 +74,7 @@ async def test_what_outlasts_the_grace_fails() -> None:
         errors = [shape(await client.error(lane)) for lane in ("silent", "headed", None)]
         assert errors == [(LIMIT, 400, None, lane) for lane in ("silent", "headed", None)]
         assert await client.closed() == (1000, "age limit")
-        await gone(a.exchange, silent, headed)
+        await hung_up(a.exchange, silent, headed)
         assert [event["type"] for event in client.transcript].count("error") == 3
         assert "stream_id" not in client.transcript[-1]
 

@@ -13,7 +13,7 @@ from tests.support.wire_stand import last_text, shape, talking
 
 if TYPE_CHECKING:
     from tests.support.client import Client
-    from tests.support.wire_stand import Stand
+    from tests.support.wire_stand import WireStand
 
 HEAD = '{"type":"response.create","stream_id":"a","model":"m","input":"x"'
 
@@ -74,7 +74,7 @@ async def refused(client: Client, frame: Any) -> tuple[Any, ...]:
     return shape(await client.event())
 
 
-async def harmless(stand: Stand, client: Client, frames: dict[str, Any]) -> dict[str, Any]:
+async def harmless(stand: WireStand, client: Client, frames: dict[str, Any]) -> dict[str, Any]:
     """Send bad frames while a lane is busy; the busy lane and what is remembered stay whole."""
     parent = await (await stand.lane(client, "a")).ends()
     busy = await stand.lane(client, "a", previous_response_id=parent["id"])

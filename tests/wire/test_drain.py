@@ -9,18 +9,19 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from tests.support.client import connect
+from tests.support.exchange import hung_up
 from tests.support.raw_client import CLOSE, PING, TEXT, Raw, raw
-from tests.support.wire_stand import gone, shape, standing, talking, unread
+from tests.support.wire_stand import shape, standing, talking, unread
 from tests.wire.test_slow_reader import long
 
 if TYPE_CHECKING:
-    from tests.support.wire_stand import Stand
+    from tests.support.wire_stand import WireStand
 
 RESTART = (1012, "service restart")
 STOPPING = ("server_shutting_down", 503, None)
 
 
-async def stop(stand: Stand) -> None:
+async def stop(stand: WireStand) -> None:
     """As a signal does; returns once the gateway drains."""
     stand.server.should_exit = True
     with anyio.fail_after(3):
@@ -72,7 +73,7 @@ async def test_what_outlasts_the_timeout_fails() -> None:
         assert response["output"][0]["content"][0]["text"] == "part"
         assert shape(await client.error("silent")) == (*STOPPING, "silent")
         assert await client.closed() == RESTART
-        await gone(a.exchange, silent)
+        await hung_up(a.exchange, silent)
 
 
 async def test_no_time_at_all() -> None:

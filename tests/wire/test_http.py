@@ -12,7 +12,7 @@ from websockets.exceptions import InvalidStatus
 
 from tests.support.client import connect
 from tests.support.events import reply
-from tests.support.wire_stand import Stand, standing
+from tests.support.wire_stand import WireStand, standing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,7 @@ BEARER = {"Authorization": f"Bearer {KEY}"}
 
 
 async def asked(
-    stand: Stand, method: str, path: str, body: bytes | None = None
+    stand: WireStand, method: str, path: str, body: bytes | None = None
 ) -> tuple[http.client.HTTPResponse, Any]:
     """One plain HTTP request; the answer and its JSON, None where there is no body."""
 
@@ -40,7 +40,7 @@ async def asked(
 
 
 async def refusal(
-    stand: Stand,
+    stand: WireStand,
     headers: Mapping[str, str] | None = None,
     path: str = "/responses",
     **options: Any,

@@ -9,8 +9,9 @@ import pytest
 
 from tests.support.client import Client, connect
 from tests.support.events import created, delta, in_progress, opened, reply
+from tests.support.exchange import hung_up
 from tests.support.raw_client import CLOSE, raw, tcp
-from tests.support.wire_stand import gone, settled, standing, talking, unread
+from tests.support.wire_stand import disconnected, standing, talking, unread
 
 if TYPE_CHECKING:
     from tests.support.exchange import Exchange
@@ -43,11 +44,11 @@ async def test_all_upstream_calls_end_within_a_second(way: str) -> None:
             for name in ("a", "c"):
                 await client.create(name)
             await leave(client, way)
-            await gone(*lanes)
+            await hung_up(*lanes)
         async with connect(stand.url) as client:
             await (await stand.lane(client, "a")).ends()
         assert len(stand.fake.exchanges) == 5
-        await settled(stand)
+        await disconnected(stand)
 
 
 @pytest.mark.parametrize("way", ["close", "abort"])
@@ -63,9 +64,9 @@ async def test_a_hundred_times_at_full_speed(way: str) -> None:
                     client.abort()
             exchanges = stand.fake.exchanges
             assert len(exchanges) <= (n + 1) * lanes
-            await gone(*exchanges, within=2)
+            await hung_up(*exchanges, within=2)
             exchanges.clear()
-        await settled(stand)
+        await disconnected(stand)
 
 
 async def test_nothing_follows_the_close_frame() -> None:
@@ -80,7 +81,7 @@ async def test_nothing_follows_the_close_frame() -> None:
                 closing = await client.end(timeout=5)
                 assert closing is not None
                 assert closing.code == (1000, "bye")
-            await gone(*stand.fake.exchanges)
+            await hung_up(*stand.fake.exchanges)
             stand.fake.exchanges.clear()
 
 
@@ -90,7 +91,7 @@ async def test_a_reader_that_stopped_leaves_by_closing() -> None:
         await client.create("a")
         await unread(stand, 100_000)
         await client.send(b"\x03\xe8", CLOSE)
-        await gone(*stand.fake.exchanges)
+        await hung_up(*stand.fake.exchanges)
 
 
 @pytest.mark.parametrize("keys", [(), ("k",)], ids=["let in", "refused"])
@@ -107,7 +108,7 @@ async def test_leaving_before_being_let_in(keys: tuple[str, ...]) -> None:
                         await client.write(hello + after)
                         if abort:
                             client.abort()
-        await settled(stand)
+        await disconnected(stand)
 
 
 async def test_a_client_that_closes_gets_its_close_answered_while_lanes_are_busy() -> None:
@@ -115,7 +116,7 @@ async def test_a_client_that_closes_gets_its_close_answered_while_lanes_are_busy
         lane = await stand.lane(client, "a")
         await client.socket.close(4001, "enough")
         assert (await client.closed())[0] == 4001
-        await gone(lane.exchange)
+        await hung_up(lane.exchange)
 
 
 async def test_upstreams_are_reused_after_a_reader_left() -> None:

@@ -12,7 +12,7 @@ import pytest
 from gateway.config.settings import Settings
 from tests.support.client import connect
 from tests.support.gateway import running
-from tests.support.wire_stand import settled, shape, standing, talking
+from tests.support.wire_stand import disconnected, shape, standing, talking
 
 if TYPE_CHECKING:
     from tests.support.exchange import Exchange
@@ -138,7 +138,7 @@ async def test_how_a_connection_ended(
     async with standing() as stand, connect(stand.url) as client:
         if drops:
             client.abort()
-            await settled(stand)
+            await disconnected(stand)
         else:
             stand.server.should_exit = True
             await client.closed()

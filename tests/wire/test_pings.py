@@ -20,9 +20,10 @@ from tests.support.events import (
     opened,
     reply,
 )
+from tests.support.exchange import hung_up
 from tests.support.judge import StreamJudge
 from tests.support.raw_client import CLOSE, PING, PONG, TEXT, frame, raw
-from tests.support.wire_stand import gone, settled, standing
+from tests.support.wire_stand import disconnected, standing
 
 if TYPE_CHECKING:
     from tests.support.exchange import Exchange
@@ -46,7 +47,7 @@ async def test_a_silent_peer_is_closed_and_its_upstreams_with_it() -> None:
         found = await client.frame()
         assert found is not None
         assert found.opcode == PING
-        await gone(exchange, within=1)
+        await hung_up(exchange, within=1)
         closing = await client.end()
         assert closing is not None
         assert closing.code == (1011, "keepalive ping timeout")
@@ -93,8 +94,8 @@ async def test_a_dead_peer_is_found_while_deltas_flow_to_it() -> None:
     async with standing(drip, **FAST) as stand, raw(stand.port, receive_buffer=1) as client:
         await client.create("a", x="x" * 1000)
         with anyio.fail_after(10):
-            await settled(stand, within=9)
-        await gone(*stand.fake.exchanges)
+            await disconnected(stand, within=9)
+        await hung_up(*stand.fake.exchanges)
 
 
 async def test_comments_keep_the_upstream_and_are_not_relayed() -> None:

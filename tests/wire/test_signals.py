@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.client import connect
+from tests.support.exchange import hung_up
 from tests.support.serve_process import process
-from tests.support.wire_stand import gone, shape, started
+from tests.support.wire_stand import shape, started
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +44,7 @@ async def test_over_the_timeout_they_fail(tmp_path: Path) -> None:
         own.child.send_signal(TERM)
         assert (await client.ended("a"))["status"] == "failed"
         assert await client.closed() == (1012, "service restart")
-        await gone(lane.exchange)
+        await hung_up(lane.exchange)
         await own.ends(2)
 
 
@@ -57,7 +58,7 @@ async def test_a_second_signal_ends_at_once(
         own.child.send_signal(first)
         assert shape(await client.event())[3] == "a"
         own.child.send_signal(second)
-        await gone(lane.exchange, within=2)
+        await hung_up(lane.exchange, within=2)
         assert (await client.closed())[0] == 1012
         said = (await own.ends(2)).splitlines()[-3:]
     assert said[0].endswith("draining 1 connection, 30 s at most")

@@ -13,8 +13,9 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.support.client import connect
 from tests.support.events import reply
+from tests.support.exchange import hung_up
 from tests.support.raw_client import BINARY, CLOSE, CONT, PING, PONG, TEXT, Raw, frame, raw
-from tests.support.wire_stand import gone, last_text, sockets, standing, talking
+from tests.support.wire_stand import last_text, sockets, standing, talking
 
 CREATE = json.dumps({"type": "response.create", "model": "m", "input": "hi", "stream_id": "a"})
 
@@ -49,7 +50,7 @@ async def test_a_byte_more_closes_with_1009_and_ends_what_runs() -> None:
         unharmed = await stand.lane(other, "a")
         await client.send(b" " * 100_001)
         assert (await client.closed())[0] == 1009
-        await gone(lane.exchange)
+        await hung_up(lane.exchange)
         await unharmed.ends()
 
 
@@ -154,7 +155,7 @@ async def test_what_breaks_the_protocol_ends_that_connection_alone() -> None:
                 closing = await client.end()
                 assert closing is not None, name
                 assert closing.code[0] == code, name
-                await gone(exchange)
+                await hung_up(exchange)
             await unharmed.says(name)
         await unharmed.ends()
 

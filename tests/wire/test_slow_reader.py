@@ -11,9 +11,10 @@ import pytest
 
 from tests.support.client import connect
 from tests.support.events import closed, completed, created, delta, in_progress, message, opened
+from tests.support.exchange import hung_up
 from tests.support.judge import StreamJudge
 from tests.support.raw_client import CLOSE, PING, TEXT, Raw, frame, raw
-from tests.support.wire_stand import gone, settled, sockets, standing, unread
+from tests.support.wire_stand import disconnected, sockets, standing, unread
 
 if TYPE_CHECKING:
     from tests.support.exchange import Exchange
@@ -112,7 +113,7 @@ async def test_no_progress_closes_with_1013(pings: float) -> None:
         await unread(stand, BOUND)
         exchanges = list(stand.fake.exchanges)
         assert len(exchanges) == 2
-        await gone(*exchanges, within=2)
+        await hung_up(*exchanges, within=2)
         closing = (await client.until(CLOSE, timeout=15))[-1]
         assert closing.code == (1013, "slow_consumer")
         await client.send(closing.payload, CLOSE)
@@ -126,8 +127,8 @@ async def test_a_reader_that_never_comes_back_is_torn_down() -> None:
             await unread(stand, BOUND)
             [socket] = sockets(stand)
             socket.close_timeout = 0.2
-            await settled(stand)
-        await gone(*stand.fake.exchanges)
+            await disconnected(stand)
+        await hung_up(*stand.fake.exchanges)
 
 
 async def test_slow_is_not_stalled() -> None:
@@ -161,7 +162,7 @@ async def test_garbage_without_reading_is_bounded() -> None:
         socket.close_timeout = 0.3
         most = await flood(client, frame("x") * 500, socket)
         assert most < 4 * BOUND
-        await settled(stand)
+        await disconnected(stand)
 
 
 async def test_pings_without_reading_are_bounded() -> None:
@@ -173,7 +174,7 @@ async def test_pings_without_reading_are_bounded() -> None:
         socket.close_timeout = 0.3
         most = await flood(client, frame(b"x" * 125, PING) * 500, socket)
         assert most < 4 * BOUND
-        await settled(stand)
+        await disconnected(stand)
 
 
 async def flood(client: Raw, data: bytes, socket: Any) -> int:

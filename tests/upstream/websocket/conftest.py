@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.websocket_upstream import Server, running
+from tests.support.websocket_upstream import SocketUpstream, running
 from tests.upstream.websocket.behind import Behind
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[Server]:
+async def server() -> AsyncIterator[SocketUpstream]:
     async with running() as one:
         yield one
 

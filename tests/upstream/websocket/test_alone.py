@@ -15,7 +15,7 @@ from tests.support.websocket_upstream import asked, client, opened
 from tests.upstream.websocket.test_native import Steered
 
 if TYPE_CHECKING:
-    from tests.support.websocket_upstream import Server
+    from tests.support.websocket_upstream import SocketUpstream
 
 
 @pytest.mark.parametrize(("name", "lanes"), [("openai", 16), ("azure", 1), ("xai", 1), ("vllm", 0)])
@@ -45,7 +45,7 @@ async def test_whoever_is_reached_by_websocket_speaks_the_references_dialect(
     await backend.aclose()
 
 
-async def test_each_response_has_its_socket(server: Server) -> None:
+async def test_each_response_has_its_socket(server: SocketUpstream) -> None:
     async with client(server, lanes=1) as one:
         first = await opened(server, one)
         second = await opened(server, one)
@@ -62,14 +62,14 @@ async def test_each_response_has_its_socket(server: Server) -> None:
         assert len(server.peers) == 2
 
 
-async def test_a_cut_closes_the_socket(server: Server) -> None:
+async def test_a_cut_closes_the_socket(server: SocketUpstream) -> None:
     async with client(server, lanes=1) as one:
         running = await opened(server, one)
         running.stream.close()
         assert await running.peer.gone() == 1000
 
 
-async def test_its_errors_name_no_lane(server: Server) -> None:
+async def test_its_errors_name_no_lane(server: SocketUpstream) -> None:
     async with client(server, lanes=1) as one:
         posting, peer, _ = await asked(server, one)
         await peer.error(None, "invalid_prompt", 422)
@@ -82,7 +82,7 @@ async def test_its_errors_name_no_lane(server: Server) -> None:
         assert await peer.gone() == 1000
 
 
-async def test_the_age_limit(server: Server) -> None:
+async def test_the_age_limit(server: SocketUpstream) -> None:
     """Before the response begins it goes elsewhere; after that it may end where it is."""
     async with client(server, lanes=1) as one:
         running = await opened(server, one)
@@ -99,7 +99,7 @@ async def test_the_age_limit(server: Server) -> None:
         assert await old.gone() == 1000
 
 
-async def test_an_event_that_is_too_large(server: Server) -> None:
+async def test_an_event_that_is_too_large(server: SocketUpstream) -> None:
     async with client(server, lanes=1, max_event=3000) as one:
         running = await opened(server, one)
         await running.says("x" * 4000)
@@ -107,7 +107,7 @@ async def test_an_event_that_is_too_large(server: Server) -> None:
             await running.over()
 
 
-async def test_steers_that_it_does_not_know(server: Server) -> None:
+async def test_steers_that_it_does_not_know(server: SocketUpstream) -> None:
     async with client(server, lanes=1, native=True) as one:
         first = Steered(await opened(server, one))
         await first.sent("a")

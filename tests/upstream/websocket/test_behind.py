@@ -10,7 +10,8 @@ import anyio
 from tests.cases.test_steer_race import CONNECTIONS, LANES, STEERS, Race, connection
 from tests.support.client import connect
 from tests.support.events import call_reply, closed, completed, created, delta, opened, reply
-from tests.support.gateway_stand import answer, hung_up, stand
+from tests.support.exchange import hung_up
+from tests.support.gateway_stand import answer, stand
 from tests.support.raw_http_server import until
 from tests.support.steered import begin, steered, talking, turns
 

@@ -14,12 +14,12 @@ from tests.support.raw_http_server import soon, until
 from tests.support.websocket_upstream import asked, client, opened, post, running
 
 if TYPE_CHECKING:
-    from tests.support.websocket_upstream import Server
+    from tests.support.websocket_upstream import SocketUpstream
 
 MOVE_ON = ["websocket_connection_limit_reached", "server_shutting_down"]
 
 
-async def test_a_refusal_has_status_code_and_headers(server: Server) -> None:
+async def test_a_refusal_has_status_code_and_headers(server: SocketUpstream) -> None:
     async with client(server) as one:
         running = await opened(server, one)
         posting, peer, lane = await asked(server, one, running.peer)
@@ -41,7 +41,7 @@ async def test_a_refusal_has_status_code_and_headers(server: Server) -> None:
     ("status", "headers"), [(503, {}), (502, {}), (429, {"retry-after-ms": "5"})]
 )
 async def test_what_may_pass_is_tried_again(
-    server: Server, status: int, headers: dict[str, str]
+    server: SocketUpstream, status: int, headers: dict[str, str]
 ) -> None:
     async with client(server, retries=1) as one:
         posting, peer, lane = await asked(server, one)
@@ -70,7 +70,9 @@ async def _next(peer: Any, posting: asyncio.Task[Any]) -> str:
 
 
 @pytest.mark.parametrize("code", MOVE_ON)
-async def test_a_socket_that_takes_no_more_is_left_for_another(server: Server, code: str) -> None:
+async def test_a_socket_that_takes_no_more_is_left_for_another(
+    server: SocketUpstream, code: str
+) -> None:
     async with client(server) as one:
         running = await opened(server, one)
         posting, old, lane = await asked(server, one, running.peer)
@@ -84,7 +86,7 @@ async def test_a_socket_that_takes_no_more_is_left_for_another(server: Server, c
         assert await old.gone() == 1000
 
 
-async def test_the_age_limit_of_the_socket(server: Server) -> None:
+async def test_the_age_limit_of_the_socket(server: SocketUpstream) -> None:
     async with client(server) as one:
         running = await opened(server, one)
         posting, old, _ = await asked(server, one, running.peer)
@@ -99,7 +101,9 @@ async def test_the_age_limit_of_the_socket(server: Server) -> None:
             await running.over()
 
 
-async def test_an_error_without_a_lane_is_that_of_the_one_that_waits(server: Server) -> None:
+async def test_an_error_without_a_lane_is_that_of_the_one_that_waits(
+    server: SocketUpstream,
+) -> None:
     async with client(server) as one:
         running = await opened(server, one)
         posting, peer, _ = await asked(server, one, running.peer)
@@ -112,7 +116,7 @@ async def test_an_error_without_a_lane_is_that_of_the_one_that_waits(server: Ser
 
 
 async def test_an_error_without_a_lane_while_several_wait_is_tried_elsewhere(
-    server: Server,
+    server: SocketUpstream,
 ) -> None:
     async with client(server) as one:
         running = await opened(server, one)
@@ -128,7 +132,7 @@ async def test_an_error_without_a_lane_while_several_wait_is_tried_elsewhere(
         assert await old.gone() == 1000
 
 
-async def test_an_error_within_a_response_is_its_last_event(server: Server) -> None:
+async def test_an_error_within_a_response_is_its_last_event(server: SocketUpstream) -> None:
     async with client(server, lanes=2) as one:
         stays = await opened(server, one)
         running = await opened(server, one, stays.peer)
@@ -143,7 +147,7 @@ async def test_an_error_within_a_response_is_its_last_event(server: Server) -> N
 
 
 @pytest.mark.parametrize("code", [1000, 1001, 1011, 1012, 1013])
-async def test_a_socket_that_is_closed(server: Server, code: int) -> None:
+async def test_a_socket_that_is_closed(server: SocketUpstream, code: int) -> None:
     async with client(server) as one:
         running = await opened(server, one)
         posting, old, _ = await asked(server, one, running.peer)
@@ -157,7 +161,7 @@ async def test_a_socket_that_is_closed(server: Server, code: int) -> None:
         assert caught.value.status == 502
 
 
-async def test_a_socket_that_breaks(server: Server) -> None:
+async def test_a_socket_that_breaks(server: SocketUpstream) -> None:
     async with client(server, retries=1) as one:
         running = await opened(server, one)
         posting, old, _ = await asked(server, one, running.peer)
@@ -187,7 +191,7 @@ async def test_a_request_that_is_too_large_is_not_sent_again() -> None:
 
 @pytest.mark.parametrize("first", [False, True])
 async def test_an_event_that_is_too_large_fails_its_response_alone(
-    server: Server, first: bool
+    server: SocketUpstream, first: bool
 ) -> None:
     """Wherever the event names its lane, and whatever its text looks like."""
     async with client(server, max_event=3000) as one:
@@ -209,7 +213,9 @@ async def test_an_event_that_is_too_large_fails_its_response_alone(
         await stays.finish()
 
 
-async def test_an_event_that_is_too_large_and_does_not_say_whose_it_is(server: Server) -> None:
+async def test_an_event_that_is_too_large_and_does_not_say_whose_it_is(
+    server: SocketUpstream,
+) -> None:
     async with client(server, max_event=3000) as one:
         running = await opened(server, one)
         await running.peer.socket.send("x" * 4000)
@@ -217,7 +223,7 @@ async def test_an_event_that_is_too_large_and_does_not_say_whose_it_is(server: S
             await running.over()
 
 
-async def test_a_frame_that_is_too_large_and_no_event(server: Server) -> None:
+async def test_a_frame_that_is_too_large_and_no_event(server: SocketUpstream) -> None:
     async with client(server, max_event=3000) as one:
         running = await opened(server, one)
         await running.peer.socket.send(b"x" * 4000)
@@ -226,7 +232,7 @@ async def test_a_frame_that_is_too_large_and_no_event(server: Server) -> None:
         assert await running.peer.gone() == 1009
 
 
-async def test_an_event_that_is_no_json(server: Server) -> None:
+async def test_an_event_that_is_no_json(server: SocketUpstream) -> None:
     async with client(server) as one:
         running = await opened(server, one)
         await running.peer.socket.send('{"type":"response.x","stream_id":')
@@ -237,7 +243,7 @@ async def test_an_event_that_is_no_json(server: Server) -> None:
         await other.finish()
 
 
-async def test_json_that_is_nearly_json_reaches_its_lane(server: Server) -> None:
+async def test_json_that_is_nearly_json_reaches_its_lane(server: SocketUpstream) -> None:
     async with client(server) as one:
         running = await opened(server, one)
         fields = f'"type":"response.x.delta","stream_id":"{running.lane}","delta":"a","p":NaN'
@@ -246,7 +252,7 @@ async def test_json_that_is_nearly_json_reaches_its_lane(server: Server) -> None
         await running.finish()
 
 
-async def test_events_that_name_no_lane(server: Server) -> None:
+async def test_events_that_name_no_lane(server: SocketUpstream) -> None:
     async with client(server) as one:
         running = await opened(server, one)
         await running.peer.say("response.x.delta", None, delta="mine")
@@ -262,7 +268,7 @@ async def test_events_that_name_no_lane(server: Server) -> None:
                 await each.over()
 
 
-async def test_a_broken_protocol(server: Server) -> None:
+async def test_a_broken_protocol(server: SocketUpstream) -> None:
     async with client(server) as one:
         running = await opened(server, one)
         running.peer.socket.transport.write(Frame(Opcode.TEXT, b"{}").serialize(mask=True))
@@ -270,7 +276,7 @@ async def test_a_broken_protocol(server: Server) -> None:
             await running.over()
 
 
-async def test_parts_and_pings(server: Server) -> None:
+async def test_parts_and_pings(server: SocketUpstream) -> None:
     async with client(server) as one:
         running = await opened(server, one)
         text = json.dumps({"type": "response.x.delta", "stream_id": running.lane, "delta": "whole"})
@@ -280,7 +286,7 @@ async def test_parts_and_pings(server: Server) -> None:
         await running.finish()
 
 
-async def test_pings_that_nobody_answers(server: Server) -> None:
+async def test_pings_that_nobody_answers(server: SocketUpstream) -> None:
     async with client(server, ping=0.05) as one:
         running = await opened(server, one)
         await asyncio.sleep(0.2)  # they are answered by themselves
@@ -292,7 +298,7 @@ async def test_pings_that_nobody_answers(server: Server) -> None:
         running.peer.socket.transport.resume_reading()
 
 
-async def test_silence_before_and_within_a_response(server: Server) -> None:
+async def test_silence_before_and_within_a_response(server: SocketUpstream) -> None:
     async with client(server, first_byte=0.1, idle=0.05) as one:
         stays = await opened(server, one)
         posting, peer, _ = await asked(server, one, stays.peer)
@@ -308,7 +314,7 @@ async def test_silence_before_and_within_a_response(server: Server) -> None:
         await stays.finish()
 
 
-async def test_what_a_sink_raises_is_that_responses_alone(server: Server) -> None:
+async def test_what_a_sink_raises_is_that_responses_alone(server: SocketUpstream) -> None:
     async with client(server) as one:
         stays = await opened(server, one)
         posting, peer, lane = await asked(server, one, stays.peer)

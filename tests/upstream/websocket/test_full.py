@@ -15,15 +15,15 @@ from tests.support.websocket_upstream import client, opened, post
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from tests.support.websocket_upstream import Peer, Server
+    from tests.support.websocket_upstream import SocketPeer, SocketUpstream
 
 LIMITS = ["websocket_stream_limit_reached", "too_many_queued_responses"]
 
 
-def taking(room: int, code: str) -> Callable[[Peer], Coroutine[Any, Any, None]]:
+def taking(room: int, code: str) -> Callable[[SocketPeer], Coroutine[Any, Any, None]]:
     """Begin responses under so many names on each socket, and refuse the others."""
 
-    async def play(peer: Peer) -> None:
+    async def play(peer: SocketPeer) -> None:
         names: list[str] = []
         async for text in peer.socket:
             lane = json.loads(text)["stream_id"]
@@ -37,7 +37,7 @@ def taking(room: int, code: str) -> Callable[[Peer], Coroutine[Any, Any, None]]:
 
 
 @pytest.mark.parametrize("code", LIMITS)
-async def test_a_limit_is_learned(server: Server, code: str) -> None:
+async def test_a_limit_is_learned(server: SocketUpstream, code: str) -> None:
     server.play = taking(3, code)
     async with client(server, retries=1) as one:
         streams = await asyncio.gather(*(post(one) for _ in range(20)))
@@ -51,7 +51,7 @@ async def test_a_limit_is_learned(server: Server, code: str) -> None:
 
 
 @pytest.mark.parametrize("code", LIMITS)
-async def test_a_socket_that_takes_nothing(server: Server, code: str) -> None:
+async def test_a_socket_that_takes_nothing(server: SocketUpstream, code: str) -> None:
     """What it says is not what the client may be told: its own lanes and queue are not meant."""
     server.play = taking(0, code)
     async with client(server, retries=2) as one:
@@ -62,7 +62,7 @@ async def test_a_socket_that_takes_nothing(server: Server, code: str) -> None:
 
 
 @pytest.mark.parametrize("code", ["websocket_connection_limit_reached", "server_shutting_down"])
-async def test_old_sockets_are_no_tries(server: Server, code: str) -> None:
+async def test_old_sockets_are_no_tries(server: SocketUpstream, code: str) -> None:
     async with client(server, retries=0, lanes=2) as one:
         running = [await opened(server, one)]
         running.append(await opened(server, one, running[0].peer))

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator
 
-    from tests.support.websocket_upstream import Server
+    from tests.support.websocket_upstream import SocketUpstream
 
 
 @pytest.fixture
-async def http() -> AsyncIterator[raw_http_server.Server]:
+async def http() -> AsyncIterator[raw_http_server.RawHttpServer]:
     """A server that says what it is told to, byte by byte."""
     async with raw_http_server.running() as one:
         yield one
 
 
-def to(http: raw_http_server.Server, retries: int = 0, **terms: Any) -> WebSocketClient:
+def to(http: raw_http_server.RawHttpServer, retries: int = 0, **terms: Any) -> WebSocketClient:
     return WebSocketClient(http.url, WebSocketLimits(**terms), retries=retries, proxies={})
 
 
@@ -46,7 +46,9 @@ def told(code: str) -> bytes:
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 426, 500])
-async def test_a_refusal_is_that_of_a_post(http: raw_http_server.Server, status: int) -> None:
+async def test_a_refusal_is_that_of_a_post(
+    http: raw_http_server.RawHttpServer, status: int
+) -> None:
     refusing = asyncio.create_task(refused(to(http, retries=2)))
     [request] = await http.serve(raw_http_server.answer(status, told("c"), x_request_id="r1"))
     fault = await refusing
@@ -58,7 +60,7 @@ async def test_a_refusal_is_that_of_a_post(http: raw_http_server.Server, status:
     assert len(http.peers) == 1
 
 
-async def test_what_is_refused_for_now_is_tried_again(http: raw_http_server.Server) -> None:
+async def test_what_is_refused_for_now_is_tried_again(http: raw_http_server.RawHttpServer) -> None:
     refusing = asyncio.create_task(refused(to(http, retries=1)))
     answers = [raw_http_server.answer(503, told("a"), connection="close")]
     answers += [raw_http_server.answer(429, told("b"), retry_after="0", connection="close")]
@@ -74,7 +76,7 @@ async def test_what_is_refused_for_now_is_tried_again(http: raw_http_server.Serv
 
 
 @pytest.mark.parametrize("cut", [1, 7, 10_000])
-async def test_a_chunked_refusal(http: raw_http_server.Server, cut: int) -> None:
+async def test_a_chunked_refusal(http: raw_http_server.RawHttpServer, cut: int) -> None:
     refusing = asyncio.create_task(refused(to(http)))
     peer = await http.accept()
     await peer.request()
@@ -88,7 +90,7 @@ async def test_a_chunked_refusal(http: raw_http_server.Server, cut: int) -> None
     assert (fault.status, fault.code, fault.message) == (401, "invalid_api_key", "no, you!")
 
 
-async def test_a_refusal_until_the_connection_closes(http: raw_http_server.Server) -> None:
+async def test_a_refusal_until_the_connection_closes(http: raw_http_server.RawHttpServer) -> None:
     refusing = asyncio.create_task(refused(to(http)))
     peer = await http.accept()
     await peer.request()
@@ -98,7 +100,7 @@ async def test_a_refusal_until_the_connection_closes(http: raw_http_server.Serve
     assert (fault.status, fault.message) == (403, "never")
 
 
-async def test_a_refusal_without_end(http: raw_http_server.Server) -> None:
+async def test_a_refusal_without_end(http: raw_http_server.RawHttpServer) -> None:
     refusing = asyncio.create_task(refused(to(http)))
     peer = await http.accept()
     await peer.request()
@@ -115,7 +117,9 @@ async def test_a_refusal_without_end(http: raw_http_server.Server) -> None:
         (b"HTTP/1.1 101 X\r\nx: " + b"y" * 300_000, "a head without end"),
     ],
 )
-async def test_answers_that_are_none(http: raw_http_server.Server, data: bytes, why: str) -> None:
+async def test_answers_that_are_none(
+    http: raw_http_server.RawHttpServer, data: bytes, why: str
+) -> None:
     refusing = asyncio.create_task(refused(to(http)))
     peer = await http.accept()
     await peer.request()
@@ -125,13 +129,13 @@ async def test_answers_that_are_none(http: raw_http_server.Server, data: bytes, 
     assert fault.status == 502
 
 
-async def test_no_answer(http: raw_http_server.Server) -> None:
+async def test_no_answer(http: raw_http_server.RawHttpServer) -> None:
     fault = await refused(to(http, retries=2, connect=0.1))
     assert fault.message == "The backend did not answer the upgrade within 0.1 seconds."
     assert (fault.status, len(http.peers)) == (504, 1)
 
 
-async def test_hanging_up_is_tried_again(http: raw_http_server.Server) -> None:
+async def test_hanging_up_is_tried_again(http: raw_http_server.RawHttpServer) -> None:
     refusing = asyncio.create_task(refused(to(http, retries=1)))
     for _ in range(2):
         peer = await http.accept()
@@ -149,7 +153,7 @@ async def test_nobody_is_there() -> None:
 
 
 async def test_each_of_those_that_waited_has_a_fault_of_its_own(
-    http: raw_http_server.Server,
+    http: raw_http_server.RawHttpServer,
 ) -> None:
     one = to(http)
     posting = [asyncio.create_task(post(one)) for _ in range(2)]
@@ -162,7 +166,7 @@ async def test_each_of_those_that_waited_has_a_fault_of_its_own(
     await one.aclose()
 
 
-async def test_closed_while_it_is_dialled(http: raw_http_server.Server) -> None:
+async def test_closed_while_it_is_dialled(http: raw_http_server.RawHttpServer) -> None:
     one = to(http)
     posting = asyncio.create_task(post(one))
     peer = await http.accept()
@@ -173,7 +177,7 @@ async def test_closed_while_it_is_dialled(http: raw_http_server.Server) -> None:
     assert await peer.gone()
 
 
-async def test_closed_before_it_was_dialled(http: raw_http_server.Server) -> None:
+async def test_closed_before_it_was_dialled(http: raw_http_server.RawHttpServer) -> None:
     one = to(http)
     posting = asyncio.create_task(post(one))
     await asyncio.sleep(0)
@@ -182,13 +186,13 @@ async def test_closed_before_it_was_dialled(http: raw_http_server.Server) -> Non
         await posting
 
 
-async def test_a_header_that_cannot_be_sent(server: Server) -> None:
+async def test_a_header_that_cannot_be_sent(server: SocketUpstream) -> None:
     async with client(server) as one:
         with pytest.raises(ValueError, match="'x y' cannot be sent"):
             await post(one, **{"x y": "1"})
 
 
-async def test_events_that_come_with_the_upgrade(server: Server) -> None:
+async def test_events_that_come_with_the_upgrade(server: SocketUpstream) -> None:
     """In the same read as the answer: nothing of it is lost."""
     async with client(server) as one:
         posting = asyncio.create_task(post(one))

@@ -14,10 +14,10 @@ from tests.support.raw_http_server import until
 from tests.support.websocket_upstream import asked, client, opened, post
 
 if TYPE_CHECKING:
-    from tests.support.websocket_upstream import Server
+    from tests.support.websocket_upstream import SocketUpstream
 
 
-async def test_a_create_is_the_post_with_an_envelope(server: Server) -> None:
+async def test_a_create_is_the_post_with_an_envelope(server: SocketUpstream) -> None:
     async with client(server) as one:
         running = await opened(server, one, authorization="Bearer k", user_agent="u")
         [frame] = running.peer.frames
@@ -35,7 +35,7 @@ async def test_a_create_is_the_post_with_an_envelope(server: Server) -> None:
         await running.finish()
 
 
-async def test_each_lane_gets_its_own_and_all_of_a_read_at_once(server: Server) -> None:
+async def test_each_lane_gets_its_own_and_all_of_a_read_at_once(server: SocketUpstream) -> None:
     async with client(server) as one:
         first = await opened(server, one)
         second = await opened(server, one, first.peer)
@@ -54,7 +54,7 @@ async def test_each_lane_gets_its_own_and_all_of_a_read_at_once(server: Server) 
         await second.finish()
 
 
-async def test_the_seventeenth_opens_another_socket(server: Server) -> None:
+async def test_the_seventeenth_opens_another_socket(server: SocketUpstream) -> None:
     async with client(server) as one:
         running = [await opened(server, one)]
         running += [await opened(server, one, running[0].peer) for _ in range(15)]
@@ -73,7 +73,7 @@ async def test_the_seventeenth_opens_another_socket(server: Server) -> None:
         assert one.sockets.busy == [0, 0]
 
 
-async def test_names_are_used_again_and_again(server: Server) -> None:
+async def test_names_are_used_again_and_again(server: SocketUpstream) -> None:
     async with client(server) as one:
         running = await opened(server, one)
         peer = running.peer
@@ -84,7 +84,9 @@ async def test_names_are_used_again_and_again(server: Server) -> None:
         assert len(server.peers) == 1
 
 
-async def test_creates_that_come_at_once_share_the_socket_that_is_dialled(server: Server) -> None:
+async def test_creates_that_come_at_once_share_the_socket_that_is_dialled(
+    server: SocketUpstream,
+) -> None:
     async with client(server) as one:
         posting = [asyncio.create_task(post(one)) for _ in range(20)]
         peers = [await server.accept(), await server.accept()]
@@ -97,7 +99,7 @@ async def test_creates_that_come_at_once_share_the_socket_that_is_dialled(server
         assert len(server.peers) == 2
 
 
-async def test_who_shows_other_headers_has_another_socket(server: Server) -> None:
+async def test_who_shows_other_headers_has_another_socket(server: SocketUpstream) -> None:
     async with client(server) as one:
         ann = await opened(server, one, authorization="ann")
         bob = await opened(server, one, authorization="bob")
@@ -111,7 +113,7 @@ async def test_who_shows_other_headers_has_another_socket(server: Server) -> Non
             await each.finish()
 
 
-async def test_who_leaves_while_it_is_dialled_takes_nobody_along(server: Server) -> None:
+async def test_who_leaves_while_it_is_dialled_takes_nobody_along(server: SocketUpstream) -> None:
     async with client(server) as one:
         first = asyncio.create_task(post(one))
         second = asyncio.create_task(post(one))
@@ -123,7 +125,7 @@ async def test_who_leaves_while_it_is_dialled_takes_nobody_along(server: Server)
         assert await peer.gone() == 1000
 
 
-async def test_an_idle_socket_is_closed(server: Server) -> None:
+async def test_an_idle_socket_is_closed(server: SocketUpstream) -> None:
     async with client(server, keep_idle=0.05) as one:
         running = await opened(server, one)
         await running.says("a")
@@ -138,7 +140,9 @@ async def test_an_idle_socket_is_closed(server: Server) -> None:
         await other.finish()
 
 
-async def test_an_old_socket_takes_no_more_and_closes_after_its_last(server: Server) -> None:
+async def test_an_old_socket_takes_no_more_and_closes_after_its_last(
+    server: SocketUpstream,
+) -> None:
     async with client(server, max_age=0.05) as one:
         old = await opened(server, one)
         await asyncio.sleep(0.06)
@@ -151,7 +155,7 @@ async def test_an_old_socket_takes_no_more_and_closes_after_its_last(server: Ser
         await new.finish()
 
 
-async def test_the_number_of_sockets_is_bounded(server: Server) -> None:
+async def test_the_number_of_sockets_is_bounded(server: SocketUpstream) -> None:
     async with client(server, sockets=2, retries=0) as one:
         ann = await opened(server, one, authorization="ann")
         bob = await opened(server, one, authorization="bob")
@@ -166,7 +170,7 @@ async def test_the_number_of_sockets_is_bounded(server: Server) -> None:
 
 
 async def test_what_nobody_wants_goes_nowhere_and_keeps_its_name_until_it_ends(
-    server: Server,
+    server: SocketUpstream,
 ) -> None:
     async with client(server, lanes=2) as one:
         stays = await opened(server, one)
@@ -188,7 +192,7 @@ async def test_what_nobody_wants_goes_nowhere_and_keeps_its_name_until_it_ends(
             await each.finish()
 
 
-async def test_a_socket_of_which_nobody_wants_anything_is_closed(server: Server) -> None:
+async def test_a_socket_of_which_nobody_wants_anything_is_closed(server: SocketUpstream) -> None:
     async with client(server) as one:
         first = await opened(server, one)
         second = await opened(server, one, first.peer)
@@ -200,14 +204,14 @@ async def test_a_socket_of_which_nobody_wants_anything_is_closed(server: Server)
         assert one.sockets.busy == []
 
 
-async def test_a_create_that_is_cancelled_closes_its_socket(server: Server) -> None:
+async def test_a_create_that_is_cancelled_closes_its_socket(server: SocketUpstream) -> None:
     async with client(server) as one:
         posting, peer, _ = await asked(server, one)
         posting.cancel()
         assert await peer.gone() == 1000
 
 
-async def test_a_name_that_never_ends_is_given_up(server: Server) -> None:
+async def test_a_name_that_never_ends_is_given_up(server: SocketUpstream) -> None:
     async with client(server, idle=0.1, lanes=2) as one:
         stays = await opened(server, one)
         left = await opened(server, one, stays.peer)
@@ -225,7 +229,7 @@ async def test_a_name_that_never_ends_is_given_up(server: Server) -> None:
         await other.finish()
 
 
-async def test_a_slow_client_holds_nobody_up(server: Server) -> None:
+async def test_a_slow_client_holds_nobody_up(server: SocketUpstream) -> None:
     async with client(server) as one:
         slow = await opened(server, one)
         quick = await opened(server, one, slow.peer)
@@ -249,7 +253,7 @@ async def test_a_slow_client_holds_nobody_up(server: Server) -> None:
         assert slow.texts[-1] == "last"
 
 
-async def test_too_much_for_a_slow_client_fails_that_response_alone(server: Server) -> None:
+async def test_too_much_for_a_slow_client_fails_that_response_alone(server: SocketUpstream) -> None:
     async with client(server, max_event=2000) as one:
         slow = await opened(server, one)
         quick = await opened(server, one, slow.peer)
@@ -264,7 +268,7 @@ async def test_too_much_for_a_slow_client_fails_that_response_alone(server: Serv
         await quick.finish()
 
 
-async def test_closing_ends_what_runs_and_waits_for_the_sockets(server: Server) -> None:
+async def test_closing_ends_what_runs_and_waits_for_the_sockets(server: SocketUpstream) -> None:
     async with client(server) as one:
         running = await opened(server, one)
         posting, _, _ = await asked(server, one, running.peer)

@@ -14,7 +14,7 @@ from tests.support.websocket_upstream import Opened, client, opened
 if TYPE_CHECKING:
     from gateway.upstream.transport.websocket.native_steering import NativeSteering
     from gateway.upstream.transport.websocket.stream import WebSocketStream
-    from tests.support.websocket_upstream import Peer, Server
+    from tests.support.websocket_upstream import SocketPeer, SocketUpstream
 
 
 def message(text: str) -> list[dict[str, Any]]:
@@ -78,18 +78,18 @@ class Steered:
         await self.running.have(*self.running.texts[:count], "mark")
 
 
-async def steered(server: Server, one: Any, peer: Peer | None = None) -> Steered:
+async def steered(server: SocketUpstream, one: Any, peer: SocketPeer | None = None) -> Steered:
     return Steered(await opened(server, one, peer))
 
 
-async def usable(server: Server, one: Any, before: Steered) -> None:
+async def usable(server: SocketUpstream, one: Any, before: Steered) -> None:
     """Its name is free: the next response takes it, on the same socket."""
     again = await opened(server, one, before.peer)
     assert again.lane == before.lane
     await again.finish()
 
 
-async def test_the_successor_that_carries_just_these(server: Server) -> None:
+async def test_the_successor_that_carries_just_these(server: SocketUpstream) -> None:
     async with client(server, native=True) as one:
         first = await steered(server, one)
         for name in ("a", "b"):
@@ -122,7 +122,7 @@ async def test_the_successor_that_carries_just_these(server: Server) -> None:
         assert len(server.peers) == 1
 
 
-async def test_it_may_have_begun_before_it_is_asked_for(server: Server) -> None:
+async def test_it_may_have_begun_before_it_is_asked_for(server: SocketUpstream) -> None:
     """What it said meanwhile is not lost."""
     async with client(server, native=True) as one:
         first = await steered(server, one)
@@ -139,7 +139,9 @@ async def test_it_may_have_begun_before_it_is_asked_for(server: Server) -> None:
 
 
 @pytest.mark.parametrize("bound", [[], ["a"], ["b"], ["b", "a"], ["a", "b", "c"]])
-async def test_one_that_carries_others_is_given_up(server: Server, bound: list[str]) -> None:
+async def test_one_that_carries_others_is_given_up(
+    server: SocketUpstream, bound: list[str]
+) -> None:
     async with client(server, native=True) as one:
         stays = await opened(server, one)
         first = await steered(server, one, stays.peer)
@@ -154,7 +156,7 @@ async def test_one_that_carries_others_is_given_up(server: Server, bound: list[s
         await stays.finish()
 
 
-async def test_one_that_nobody_asks_for_is_given_up(server: Server) -> None:
+async def test_one_that_nobody_asks_for_is_given_up(server: SocketUpstream) -> None:
     async with client(server, native=True) as one:
         stays = await opened(server, one)
         first = await steered(server, one, stays.peer)
@@ -170,7 +172,7 @@ async def test_one_that_nobody_asks_for_is_given_up(server: Server) -> None:
         await stays.finish()
 
 
-async def test_giving_up_the_only_one_closes_the_socket(server: Server) -> None:
+async def test_giving_up_the_only_one_closes_the_socket(server: SocketUpstream) -> None:
     async with client(server, native=True) as one:
         first = await steered(server, one)
         await first.stops_for("a")
@@ -179,7 +181,7 @@ async def test_giving_up_the_only_one_closes_the_socket(server: Server) -> None:
         assert await first.peer.gone() == 1000
 
 
-async def test_cancelled_while_it_waits_for_the_successor(server: Server) -> None:
+async def test_cancelled_while_it_waits_for_the_successor(server: SocketUpstream) -> None:
     async with client(server, native=True) as one:
         first = await steered(server, one)
         await first.stops_for("a")
@@ -189,7 +191,7 @@ async def test_cancelled_while_it_waits_for_the_successor(server: Server) -> Non
         assert await first.peer.gone() == 1000
 
 
-async def test_a_successor_that_does_not_come(server: Server) -> None:
+async def test_a_successor_that_does_not_come(server: SocketUpstream) -> None:
     async with client(server, native=True, follow=0.05) as one:
         first = await steered(server, one)
         await first.stops_for("a")
@@ -198,7 +200,7 @@ async def test_a_successor_that_does_not_come(server: Server) -> None:
 
 
 @pytest.mark.parametrize("how", ["completed", "steered", "failed", "error", "lost"])
-async def test_steers_and_every_end(server: Server, how: str) -> None:
+async def test_steers_and_every_end(server: SocketUpstream, how: str) -> None:
     """One accepted, one not answered when the response ends."""
     async with client(server, native=True) as one:
         first = await steered(server, one)
@@ -227,7 +229,7 @@ async def test_steers_and_every_end(server: Server, how: str) -> None:
             assert first.refused == []  # the response is over: nothing is left to be cut
 
 
-async def test_lost_between_the_end_and_the_successor(server: Server) -> None:
+async def test_lost_between_the_end_and_the_successor(server: SocketUpstream) -> None:
     async with client(server, native=True) as one:
         first = await steered(server, one)
         await first.stops_for("a")
@@ -237,7 +239,7 @@ async def test_lost_between_the_end_and_the_successor(server: Server) -> None:
         assert await following is None
 
 
-async def test_a_steer_that_the_upstream_refuses(server: Server) -> None:
+async def test_a_steer_that_the_upstream_refuses(server: SocketUpstream) -> None:
     async with client(server, native=True) as one:
         first = await steered(server, one)
         for name in ("a", "b", "a"):
@@ -255,7 +257,7 @@ async def test_a_steer_that_the_upstream_refuses(server: Server) -> None:
         await usable(server, one, first)
 
 
-async def test_all_that_were_accepted_fail_after_the_end(server: Server) -> None:
+async def test_all_that_were_accepted_fail_after_the_end(server: SocketUpstream) -> None:
     async with client(server, native=True) as one:
         first = await steered(server, one)
         await first.stops_for("a")
@@ -265,7 +267,7 @@ async def test_all_that_were_accepted_fail_after_the_end(server: Server) -> None
         await usable(server, one, first)
 
 
-async def test_steers_that_wait_for_tool_outputs_make_no_successor(server: Server) -> None:
+async def test_steers_that_wait_for_tool_outputs_make_no_successor(server: SocketUpstream) -> None:
     async with client(server, native=True) as one:
         first = await steered(server, one)
         await first.sent("a")
@@ -287,7 +289,7 @@ async def test_steers_that_wait_for_tool_outputs_make_no_successor(server: Serve
     ],
 )
 async def test_an_upstream_that_knows_no_steers(
-    server: Server, told: dict[str, Any], on_lane: bool
+    server: SocketUpstream, told: dict[str, Any], on_lane: bool
 ) -> None:
     async with client(server, native=True) as one:
         first = await steered(server, one)
@@ -304,7 +306,7 @@ async def test_an_upstream_that_knows_no_steers(
         assert len(first.peer.frames) == 3
 
 
-async def test_an_upstream_that_says_nothing_of_a_steer(server: Server) -> None:
+async def test_an_upstream_that_says_nothing_of_a_steer(server: SocketUpstream) -> None:
     async with client(server, native=True, steer=0.05) as one:
         first = await steered(server, one)
         await first.sent("a")
@@ -320,7 +322,7 @@ async def test_an_upstream_that_says_nothing_of_a_steer(server: Server) -> None:
         assert first.refused == ["a"]
 
 
-async def test_silence_until_after_the_end(server: Server) -> None:
+async def test_silence_until_after_the_end(server: SocketUpstream) -> None:
     """Nobody waits for a successor then; should there be one, its name is not another's."""
     async with client(server, native=True, steer=0.05) as one:
         stays = await opened(server, one)
@@ -338,7 +340,7 @@ async def test_silence_until_after_the_end(server: Server) -> None:
         await stays.finish()
 
 
-async def test_a_failure_may_come_without_a_lane(server: Server) -> None:
+async def test_a_failure_may_come_without_a_lane(server: SocketUpstream) -> None:
     async with client(server, native=True) as one:
         stays = await opened(server, one)
         first = await steered(server, one, stays.peer)
@@ -355,7 +357,7 @@ async def test_a_failure_may_come_without_a_lane(server: Server) -> None:
         await stays.finish()
 
 
-async def test_a_response_without_an_id_is_not_steered(server: Server) -> None:
+async def test_a_response_without_an_id_is_not_steered(server: SocketUpstream) -> None:
     async with client(server, native=True) as one:
         stays = await opened(server, one)
         posting = asyncio.create_task(_posted(one))
@@ -376,7 +378,7 @@ async def _posted(one: Any) -> WebSocketStream:
     return stream
 
 
-async def test_a_steered_response_that_nobody_wants(server: Server) -> None:
+async def test_a_steered_response_that_nobody_wants(server: SocketUpstream) -> None:
     """Cut here after all: the upstream's end, and its successor's, go nowhere."""
     async with client(server, native=True) as one:
         stays = await opened(server, one)
@@ -399,7 +401,7 @@ async def test_a_steered_response_that_nobody_wants(server: Server) -> None:
         await stays.finish()
 
 
-async def test_a_successor_of_something_else_is_none(server: Server) -> None:
+async def test_a_successor_of_something_else_is_none(server: SocketUpstream) -> None:
     async with client(server, native=True) as one:
         stays = await opened(server, one)
         first = await steered(server, one, stays.peer)
@@ -411,7 +413,7 @@ async def test_a_successor_of_something_else_is_none(server: Server) -> None:
         await stays.finish()
 
 
-async def test_a_refused_successor(server: Server) -> None:
+async def test_a_refused_successor(server: SocketUpstream) -> None:
     async with client(server, native=True) as one:
         first = await steered(server, one)
         await first.stops_for("a")

@@ -13,7 +13,7 @@ from tests.support.websocket_upstream import asked, client, opened
 from tests.upstream.websocket.test_native import message
 
 if TYPE_CHECKING:
-    from tests.support.websocket_upstream import Server
+    from tests.support.websocket_upstream import SocketUpstream
 
 WRONG: list[Any] = [7, True, None, [], ["lane15"], {"a": 1}]
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -34,7 +34,7 @@ def odd(lane: str | None) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("native", [False, True])
-async def test_values_of_the_wrong_type(server: Server, native: bool) -> None:
+async def test_values_of_the_wrong_type(server: SocketUpstream, native: bool) -> None:
     async with client(server, native=native) as one:
         stays = await opened(server, one)
         running = await opened(server, one, stays.peer)
@@ -52,7 +52,7 @@ async def test_values_of_the_wrong_type(server: Server, native: bool) -> None:
 @pytest.mark.parametrize("begun", [False, True])
 @pytest.mark.parametrize("wrong", WRONG)
 async def test_an_error_with_a_code_of_the_wrong_type(
-    server: Server, begun: bool, wrong: Any
+    server: SocketUpstream, begun: bool, wrong: Any
 ) -> None:
     async with client(server, retries=0) as one:
         stays = await opened(server, one)
@@ -72,7 +72,7 @@ async def test_an_error_with_a_code_of_the_wrong_type(
 
 @pytest.mark.parametrize("text", [f'"x":{DEEP}', '"x":nope'])
 async def test_an_event_that_cannot_be_read_fails_its_response_alone(
-    server: Server, text: str
+    server: SocketUpstream, text: str
 ) -> None:
     async with client(server) as one:
         stays = await opened(server, one)
@@ -87,7 +87,7 @@ async def test_an_event_that_cannot_be_read_fails_its_response_alone(
 
 
 @pytest.mark.parametrize("first", [False, True])
-async def test_what_a_client_calls_a_lane_is_none(server: Server, first: bool) -> None:
+async def test_what_a_client_calls_a_lane_is_none(server: SocketUpstream, first: bool) -> None:
     """Its metadata comes back within the response."""
     async with client(server, max_event=3000) as one:
         stays = await opened(server, one)
