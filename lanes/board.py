@@ -1,7 +1,7 @@
-"""Which creates run now and which wait: the lanes of one connection (protocol.md 1, 2).
+"""MACHINE: which creates run now and which wait on one connection's lanes (protocol.md 1, 2).
 
 A lane is FIFO and runs one create at a time; a connection runs at most `max_active`, all lanes
-together. Sans-IO: every method decides at once and returns what its caller has to start.
+together. Every method decides at once and returns what its caller has to start (D27).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class LaneState(StrEnum):
-    """Where a lane stands. A ready lane has a head that waits for a slot only."""
+    """The states of a lane. The first create of a ready lane waits for a slot only."""
 
     IDLE = "idle"
     READY = "ready"
@@ -39,7 +39,7 @@ class LaneStep(StrEnum):
     CLOSE = "close"
 
 
-#: Every step a lane can take; one that is not here is our mistake.
+#: Every step a lane can take; any other is a fault of our own.
 TRANSITIONS: Mapping[tuple[LaneState, LaneStep], LaneState] = {
     (LaneState.IDLE, LaneStep.CREATE): LaneState.READY,
     (LaneState.READY, LaneStep.CREATE): LaneState.READY,
@@ -57,15 +57,18 @@ TRANSITIONS: Mapping[tuple[LaneState, LaneStep], LaneState] = {
 @dataclass(slots=True, eq=False)
 class _Lane:
     state: LaneState = LaneState.IDLE
-    #: What waits, each with its place in the order of arrival on the connection.
+    #: The creates that wait, each with its place in the order of arrival on the connection.
     queue: deque[tuple[int, Create]] = field(default_factory=deque)
 
 
 class Board:
     """The lanes of one connection. Every operation but `close` and `continues` is O(1).
 
-    `max_active` counts running responses, `max_named` the distinct `stream_id`s ever used,
-    `max_queued` and `max_queued_bytes` (bytes of frames) what waits on all lanes together.
+    Args:
+        max_active: Responses that may run at a time.
+        max_named: Distinct `stream_id`s that may ever be used.
+        max_queued: Creates that may wait on all lanes together.
+        max_queued_bytes: Bytes of their frames.
     """
 
     def __init__(
@@ -138,7 +141,7 @@ class Board:
         return self._fill()
 
     def finish(self, stream_id: str | None) -> list[Create]:
-        """The run on this lane is over and has no successor; return what starts now, if anything.
+        """End the run on this lane, which has no successor; return what starts now, if anything.
 
         Raises IllegalTransition when nothing runs there.
         """
@@ -151,7 +154,7 @@ class Board:
         return self._fill()
 
     def succeed(self, stream_id: str | None, successor: Create) -> None:
-        """The run on this lane is over and `successor` takes its slot, ahead of the lane's queue.
+        """End the run on this lane: `successor` takes its slot, ahead of the lane's queue.
 
         Raises IllegalTransition when nothing runs there, for another lane's successor, and after
         `close`, which starts nothing more.

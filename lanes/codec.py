@@ -12,17 +12,18 @@ import msgspec
 #: Compact JSON bytes; refuses NaN and infinities by never being handed one.
 encode = msgspec.json.Encoder().encode
 
-#: So few brackets nest nothing too deeply; and how much deeper a value may be when it is written.
+#: With fewer brackets than this nothing is nested too deeply.
 _SHALLOW = 400
+#: How much deeper a value may be nested when it is written again.
 _HEADROOM = 100
 _decode = msgspec.json.Decoder().decode
 
 
 def decode(data: bytes) -> Any:
-    """Read strict JSON; raises ValueError on anything else.
+    """Read strict JSON. Raises ValueError for anything else.
 
-    NaN, lone surrogates, invalid UTF-8, numbers out of range and absurd nesting are all "else":
-    what this returns can be written again by `encode`.
+    NaN, lone surrogates, invalid UTF-8, numbers out of range and absurd nesting are errors, so
+    `encode` can write again what this returns.
     """
     try:
         value = _decode(data)
@@ -33,8 +34,10 @@ def decode(data: bytes) -> Any:
 
 
 def check_depth(value: Any, data: bytes) -> None:
-    """Raise ValueError where `value`, read from `data`, is nested so deeply that, put into another
-    value, it could not be written again."""
+    """Raise ValueError if `value`, read from `data`, is nested too deeply.
+
+    It must still be possible to write it inside of another value.
+    """
     if data.count(b"[") + data.count(b"{") > _SHALLOW:
         for _ in range(_HEADROOM):
             value = [value]
@@ -45,7 +48,7 @@ def check_depth(value: Any, data: bytes) -> None:
 
 
 def decode_lenient(data: bytes) -> Any:
-    """Read what a backend wrote, repairing what strict JSON refuses; raises ValueError if hopeless.
+    """Read what a backend wrote, and repair what strict JSON refuses. Raises ValueError.
 
     NaN becomes null, infinities the largest number there is, a lone surrogate U+FFFD. Ask
     `check_depth` before writing it again.

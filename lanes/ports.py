@@ -1,4 +1,4 @@
-"""What `lanes` needs from outside; `gateway` brings it."""
+"""The interfaces that `lanes` needs and `gateway` implements: upstream, stream, outbox."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ class BackendSteering(Protocol):
     def steer(
         self, steer_id: str, messages: list[dict[str, Any]], refused: Callable[[], None]
     ) -> None:
-        """Pass a steer on; `refused` is called if the backend does not take it, perhaps at once.
+        """Pass a steer on. The backend then ends the response at a boundary of its own.
 
-        The backend then ends the response at a boundary of its own.
+        Args:
+            steer_id: The id of the submission.
+            messages: Its input as typed user messages.
+            refused: Called if the backend does not take it, perhaps at once.
         """
 
     async def follow(self, steers: Sequence[str]) -> Stream | None:
-        """The backend's own successor of the ended response, if it carries just these steers.
+        """Return the backend's own successor of the ended response, if it has just these steers.
 
-        Any other is given up. To be called once, or `give_up` instead.
+        Any other is given up. Call this once, or `give_up` instead.
         """
 
     def give_up(self) -> None:
@@ -37,15 +40,15 @@ class BackendSteering(Protocol):
 
 
 class Stream(Protocol):
-    """The body of one upstream answer, on its way; `profile` tells how far it can be trusted."""
+    """The body of one upstream answer, on its way."""
 
     @property
     def profile(self) -> Profile:
-        """That of the backend which answers."""
+        """How far the backend that answers can be trusted."""
 
     @property
     def steering(self) -> BackendSteering | None:
-        """How the backend itself is told of steers; None where the gateway cuts."""
+        """How the backend itself takes steers; None where the gateway cuts."""
 
     async def relay(self, sink: Callable[[list[Event]], None]) -> None:
         """Call `sink` with the events of each network read, until the body ends or `release`.
@@ -61,31 +64,36 @@ class Stream(Protocol):
         """Read on. Idempotent."""
 
     def release(self) -> None:
-        """Want nothing more: `relay` returns; the connection is kept if the body ends at once."""
+        """Want nothing more: `relay` returns, and the connection is kept if the body ends soon."""
 
     def close(self) -> None:
         """Cancel: close the connection now, so that the backend stops generating. Idempotent."""
 
 
 class Upstream(Protocol):
-    """Whatever answers: one backend, or one of several by the model that is asked for."""
+    """Answers requests: one backend, or one of several by the model that is asked for."""
 
     async def open(
         self, body: Mapping[str, Any], items: Sequence[bytes], headers: Mapping[str, str]
     ) -> Stream:
-        """Send one request and wait for the head of its answer.
+        """Send one request and wait for the head of its answer; retry while nothing was relayed.
 
-        `body` is the client's, `items` the whole effective input as JSON bytes, `headers` the
-        client's allowed ones. Retries while nothing was relayed. Raises UpstreamFault, or
-        ClientFault where the dialect cannot say it, or where no backend takes that model.
+        Args:
+            body: The client's request.
+            items: The whole effective input, each item as JSON.
+            headers: The client's, as far as the upstream may see them.
+
+        Raises:
+            UpstreamFault: The backend refused, or did not answer.
+            ClientFault: The dialect cannot express the request, or no backend takes its model.
         """
 
 
 class Outbox(Protocol):
-    """The single writer of one connection. What is queued leaves by itself, soon and in order."""
+    """The single writer of one connection. Queued events leave soon and in order."""
 
     def put(self, stamp: Stamp, body: bytes) -> None:
-        """Number an event and queue it. `body` is its JSON object without the closing brace."""
+        """Add the number to an event and queue it. `body` is its JSON without the closing brace."""
 
     def put_event(self, stamp: Stamp, event: dict[str, Any]) -> None:
         """Encode an event, number it and queue it."""
@@ -97,4 +105,4 @@ class Outbox(Protocol):
         """Pause this stream whenever the client falls behind."""
 
     def detach(self, stream: Stream) -> None:
-        """Forget the stream."""
+        """Forget a stream that is over."""

@@ -1,4 +1,4 @@
-"""SHELL: takes steers in, has them written down, and tells the client what becomes of them."""
+"""SHELL: takes steers in, has them written down, and sends the client each verdict."""
 
 from __future__ import annotations
 
@@ -25,8 +25,12 @@ if TYPE_CHECKING:
 class Desk:
     """The steering of one connection (protocol.md 5).
 
-    `clerk` writes down what the whole process decides, `key_id` says whose submissions these are.
-    `reply` sends an event that belongs to no response of this connection.
+    Args:
+        ledger: The connection's submissions.
+        clerk: Writes down what the whole process decides.
+        key_id: Names the client's key.
+        reply: Sends an event that belongs to no response of this connection.
+        clock: Seconds since the epoch.
     """
 
     def __init__(
@@ -47,15 +51,15 @@ class Desk:
         self._reply = reply
         self._clock = clock
         self._stopped: str | None = None
-        # Submission id -> whether it was answered; there while its record is being written.
+        # The submissions whose records are being written: id -> set once the client has an answer.
         self._admitting: dict[str, anyio.Event] = {}
 
     def open(self, target: Target) -> None:
-        """A response was created."""
+        """Register a response as steerable: its `response.created` was sent."""
         self._ledger.open(target)
 
     def stop(self, why: str) -> None:
-        """Nothing is created any more on this connection, so nothing more can be steered."""
+        """Refuse every further steer: nothing more is created on this connection."""
         self._stopped = why
 
     def receive(self, steer: Steer) -> Submission | None:
@@ -81,11 +85,11 @@ class Desk:
         return submission
 
     async def admit(self, submission: Submission) -> None:
-        """Have a submission written down, then accept it; its target is asked to stop.
+        """Have a submission written down, accept it and ask its target to stop (D15).
 
-        Nothing is accepted that was not written, and nothing after its target's last chance.
-        Records are written at the same time, but answered in order: the order is all that tells a
-        client which of its steers has which id.
+        A submission is accepted only once it is written, and never after its target's last chance.
+        Records are written at the same time, but answered in order: only the order tells a client
+        which of its steers has which id.
         """
         target = submission.of
         try:
@@ -99,10 +103,15 @@ class Desk:
     async def end(
         self, response_id: str, *, completed: bool, required: list[dict[str, Any]]
     ) -> list[Submission]:
-        """The response ended as a valid parent; returns what its successor is to carry, if any.
+        """End a response as a valid parent; return the submissions its successor has to carry.
 
-        `required` are the outputs that the client owes it: then its submissions wait for the
-        client's own create. What is being written when the response ends is waited for.
+        Waits for what is being written when the response ends.
+
+        Args:
+            response_id: The response.
+            completed: Whether it ended by itself.
+            required: Stubs of the outputs that it needs from the client; with any, its submissions
+                wait for the client's own create.
         """
         target = self._ledger.find(response_id)
         if target is None or target.phase is not TargetPhase.ACTIVE:
@@ -121,7 +130,7 @@ class Desk:
         return []
 
     def fail_target(self, response_id: str) -> None:
-        """The response failed: nothing can follow it."""
+        """Fail the submissions of a response that failed: nothing can follow it."""
         target = self._ledger.find(response_id)
         if target is None:
             return
@@ -132,16 +141,16 @@ class Desk:
                 self._fail(submission, SteerFault(SteerErrorCode.SUCCESSOR_FAILED, message))
 
     def claim(self, response_id: str | None, lane: str | None) -> None:
-        """A client's own create starts: if it continues this response, `take` is to follow."""
+        """Note that a client's create starts; if it continues this response, call `take` next."""
         target = self._waiting(response_id, lane)
         if target is not None:
             target.answered = _always
 
     async def take(self, response_id: str | None, lane: str | None) -> list[Submission]:
-        """What a client's own create that continues the response is to carry.
+        """Return what a client's own create that continues the response has to carry.
 
-        Nothing on another lane than the response's: that is a fork. What was sent before the create
-        and is still being written is waited for.
+        On another lane than the response's that is nothing: the create is a fork. Waits for what
+        was sent before the create and is still being written.
         """
         target = self._waiting(response_id, lane)
         if target is None:
@@ -152,20 +161,20 @@ class Desk:
         return bound
 
     def commit(self, bound: Sequence[Submission], successor: str) -> None:
-        """The successor's `response.created` was sent."""
+        """Commit the submissions of a successor: its `response.created` was sent."""
         for submission in bound:
             self._ledger.commit(submission)
         self._write(bound, SubmissionState.COMMITTED, successor=successor)
 
     def fail(self, bound: Sequence[Submission], why: str) -> None:
-        """The successor failed before its `response.created`: the inputs go back. Idempotent."""
+        """Give inputs back: their successor failed before its `response.created`. Idempotent."""
         message = f"The successor could not be created: {why}"
         for submission in bound:
             if submission.state is SubmissionState.BOUND:
                 self._fail(submission, SteerFault(SteerErrorCode.SUCCESSOR_FAILED, message))
 
     def close(self) -> None:
-        """The connection is gone: what has no verdict is dropped."""
+        """Drop what has no verdict: the connection is gone."""
         for submission in self._ledger.drop():
             self._write([submission], SubmissionState.DROPPED, reason="connection_closed")
 
@@ -178,7 +187,7 @@ class Desk:
         return None
 
     async def _answered(self, target: Target, *, before: Submission | None = None) -> None:
-        """Wait until the target's submissions so far, or those `before` one, were answered."""
+        """Wait until the target's submissions so far, or those before `before`, have an answer."""
         for submission in tuple(target.waiting):
             if submission is before:
                 return
@@ -205,7 +214,7 @@ class Desk:
         return target if target is not None and target.lane == lane else None
 
     def _hold(self, target: Target) -> None:
-        """Tell the client that its outputs are waited for, unless they are here already."""
+        """Send `response.steer.pending`, unless the create with the outputs waits already."""
         if target.answered():
             return
         held = self._ledger.hold(target)

@@ -27,7 +27,7 @@ class StoreUnavailable(Exception):
 
 
 class SteerFault(Exception):
-    """A submission fails with a code and a message; its input goes back to the client."""
+    """Fails a submission with a code and a message; its input goes back to the client."""
 
     def __init__(self, code: SteerErrorCode, message: str) -> None:
         super().__init__(message)

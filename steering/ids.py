@@ -1,4 +1,4 @@
-"""Ids that tell where their records are: a steer id carries the tag of the response it steers."""
+"""Ids that say where their records are: a steer id holds the tag of its response (D14)."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ _RANDOM: Final = re.compile(r"[0-9a-f]{16}")
 
 
 def response_tag(response_id: str) -> str | None:
-    """The tag of a response, the first half of its random part; None if it is no id of ours."""
-    found = _RESPONSE.fullmatch(response_id)
-    return found[1] if found else None
+    """Return the tag of a response, the first half of its random part; None for a foreign id."""
+    match = _RESPONSE.fullmatch(response_id)
+    return match[1] if match else None
 
 
 def steer_tag(steer_id: str) -> str | None:
-    """The tag of the response that a submission steers; None if it is no id of ours."""
-    found = _STEER.fullmatch(steer_id)
-    return found[1] if found else None
+    """Return the tag of the response that a submission steers; None for a foreign id."""
+    match = _STEER.fullmatch(steer_id)
+    return match[1] if match else None
 
 
 def steer_id(response_id: str, random: str | None = None) -> str:
-    """The id of a submission: its response's tag and 16 random hex digits of its own.
+    """Return the id of a submission: its response's tag and 16 random hex digits of its own.
 
-    Raises ValueError if either is not ours.
+    Raises ValueError for a foreign response id or anything but 16 hex digits.
     """
     tag = response_tag(response_id)
     random = secrets.token_hex(8) if random is None else random

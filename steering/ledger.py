@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class TargetPhase(StrEnum):
-    """Whether a response takes steers."""
+    """The phases of a target; only an active or waiting one takes steers."""
 
     ACTIVE = "active"
-    WAITING = "waiting"  # completed, and the client owes it tool outputs
+    WAITING = "waiting"  # it needs tool outputs from the client
     COMPLETED = "completed"
     CLOSED = "closed"  # failed, incomplete, steered, or its successor was asked for
 
 
 def _nothing(_: Submission) -> None:
-    """A response that is over has nothing to stop."""
+    """Stop nothing: the response is over."""
 
 
 def _never() -> bool:
@@ -39,10 +39,16 @@ def _never() -> bool:
 class Target:
     """One response that can be steered, or could once.
 
-    `lane` is only compared. `send` numbers an event as the response's own, `cut` asks the response
-    to stop for a submission, `answered` tells whether the client's own create that continues it
-    waits already. `refusal` says why its kind of response takes no steers at all; `waiting` are its
-    submissions without a verdict, in order; `required` the stubs of what the client owes it.
+    Attributes:
+        id: The response's id.
+        lane: Its lane; only compared.
+        send: Numbers an event as the response's own and sends it.
+        cut: Asks the response to stop for a submission.
+        answered: Tells whether the client's own create that continues it waits already.
+        refusal: Why this kind of response takes no steers; None if it does.
+        phase: Whether it takes steers now.
+        required: Stubs of the outputs that it needs from the client.
+        waiting: Its submissions without a verdict, in order.
     """
 
     id: str
@@ -58,10 +64,15 @@ class Target:
 
 @dataclass(slots=True, eq=False)
 class Submission:
-    """One steer of the response `of`.
+    """One steer of a response.
 
-    `input` is the client's own, `messages` the same as typed user messages, `size` the bytes of its
-    frame.
+    Attributes:
+        id: Its id.
+        of: The response it steers.
+        input: Its input as the client sent it.
+        messages: The same as typed user messages.
+        size: Bytes of its frame.
+        state: Where it is on its way to a verdict.
     """
 
     id: str
@@ -75,8 +86,10 @@ class Submission:
 class Ledger:
     """The targets and submissions of one connection.
 
-    `max_waiting` submissions and `max_bytes` of frames may wait per response; `max_targets` ended
-    responses are remembered, so that a late steer learns why it is refused.
+    Args:
+        max_waiting: Submissions that may wait for one response.
+        max_bytes: Bytes of their frames.
+        max_targets: Responses to remember, so that a late steer learns why it is refused.
     """
 
     def __init__(
@@ -90,11 +103,11 @@ class Ledger:
         self.awaiting_outputs: dict[str, Target] = {}
 
     def find(self, response_id: str) -> Target | None:
-        """The target of that id, if it is of this connection and not long over."""
+        """Return the target of that id, if it is of this connection and not long over."""
         return self._targets.get(response_id)
 
     def open(self, target: Target) -> None:
-        """A response was created."""
+        """Register a response as steerable: its `response.created` was sent."""
         self._targets[target.id] = target
 
     def submit(
@@ -102,7 +115,15 @@ class Ledger:
     ) -> Submission:
         """Take a submission in; it is `admitting` until its record is written.
 
-        Raises SteerFault if the target takes no more.
+        Args:
+            steer_id: Its id.
+            target: The response it steers.
+            value: Its input as the client sent it.
+            messages: The same as typed user messages.
+            size: Bytes of its frame.
+
+        Raises:
+            SteerFault: The target takes no more.
         """
         self._check(target, size)
         submission = Submission(steer_id, target, value, messages, size)
@@ -110,12 +131,12 @@ class Ledger:
         return submission
 
     def accept(self, submission: Submission) -> None:
-        """Its record is written. Raises SteerFault if that took until after the last chance."""
+        """Accept a submission whose record is written. Raises SteerFault if that took too long."""
         _check_open(submission.of)
         self._step(submission, SubmissionStep.ACCEPT)
 
     def hold(self, target: Target) -> list[Submission]:
-        """The target waits for the client: what was accepted and not yet held is pending now."""
+        """Make the accepted submissions of a waiting target pending; return them."""
         held = [one for one in target.waiting if one.state is SubmissionState.ACCEPTED]
         for submission in held:
             self._step(submission, SubmissionStep.HOLD)
@@ -124,18 +145,24 @@ class Ledger:
     def end(
         self, target: Target, phase: TargetPhase, required: list[dict[str, Any]] | None = None
     ) -> None:
-        """The target's terminal event was sent; `required` are the outputs the client owes it."""
+        """Move a target to the phase that follows its terminal event.
+
+        Args:
+            target: The target.
+            phase: Its new phase.
+            required: Stubs of the outputs that it needs from the client.
+        """
         target.phase = phase
         if phase is TargetPhase.WAITING:
             self.awaiting_outputs[target.id] = target
         else:
             self.awaiting_outputs.pop(target.id, None)
         target.required = required or []
-        target.cut = _nothing  # it would keep all of the response in memory
+        target.cut = _nothing  # the callback would keep the whole response in memory
         self._forget_old()
 
     def bind(self, target: Target) -> list[Submission]:
-        """A request for its successor is made: all that wait go into it, and none comes after."""
+        """Put every submission that waits into the successor's request, and close the target."""
         self.end(target, TargetPhase.CLOSED)
         bound = [
             one
@@ -147,15 +174,15 @@ class Ledger:
         return bound
 
     def commit(self, submission: Submission) -> None:
-        """The successor's `response.created` was sent."""
+        """Commit a submission: the successor's `response.created` was sent."""
         self._step(submission, SubmissionStep.COMMIT)
 
     def fail(self, submission: Submission) -> None:
-        """It cannot be committed; its input goes back."""
+        """Fail a submission: its input goes back."""
         self._step(submission, SubmissionStep.FAIL)
 
     def drop(self) -> list[Submission]:
-        """The connection ends: nobody hears a verdict any more. Returns what had none."""
+        """Drop and return the submissions without a verdict: the connection ends."""
         dropped = [one for target in self._targets.values() for one in target.waiting]
         for submission in dropped:
             self._step(submission, SubmissionStep.DROP)

@@ -1,4 +1,4 @@
-"""What a response waits for: stubs of the outputs that only the client can give (protocol.md 5)."""
+"""Stubs of the outputs that a response needs and only the client can give (protocol.md 5)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _OUTPUTS = {
 
 
 def is_owned(item: Mapping[str, Any]) -> bool:
-    """Whether a finished item is a call that the client must answer."""
+    """Return whether a finished item is a call that the client must answer."""
     return stub(item) is not None
 
 
 def stub(item: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The stub for one output item; None if nobody waits for it, or if it was cut off."""
+    """Return the stub that one output item needs; None for an item that needs none or was cut."""
     kind = item.get("type")
     if item.get("status") == "incomplete":
         return None
@@ -33,18 +33,18 @@ def stub(item: Mapping[str, Any]) -> dict[str, Any] | None:
     output = _OUTPUTS.get(kind) if isinstance(kind, str) else None
     if output is None or (kind == "tool_search_call" and item.get("execution") != "client"):
         return None
-    found = {"type": output, "call_id": item.get("call_id")}
+    needed = {"type": output, "call_id": item.get("call_id")}
     if kind == "function_call":
-        found["name"] = item.get("name")
+        needed["name"] = item.get("name")
     elif kind == "tool_search_call":
-        found["execution"] = "client"
-    return found
+        needed["execution"] = "client"
+    return needed
 
 
 def required_input(output: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The stubs for a whole output, in its order, but for calls that the output answers itself."""
+    """Return the stubs for an output, in order, without calls that the output answers itself."""
     items = list(output)
     outputs = [item for item in items if str(item.get("type")).endswith("_output")]
     answered = [item["call_id"] for item in outputs if item.get("call_id")]
-    stubs = [found for item in items if (found := stub(item)) is not None]
-    return [found for found in stubs if found.get("call_id") not in answered]
+    stubs = [needed for item in items if (needed := stub(item)) is not None]
+    return [needed for needed in stubs if needed.get("call_id") not in answered]

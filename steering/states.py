@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class SubmissionState(StrEnum):
-    """Where a submission is. The last three are ends."""
+    """The states of a submission. The last three are ends."""
 
     ADMITTING = "admitting"  # its record is being written
     ACCEPTED = "accepted"

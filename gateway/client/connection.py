@@ -1,4 +1,4 @@
-"""SHELL: one WebSocket. Reads frames, starts creates, and ends in order (protocol.md 1)."""
+"""SHELL: one WebSocket. Reads frames, starts creates and ends in order (protocol.md 1)."""
 
 from __future__ import annotations
 
@@ -30,16 +30,22 @@ if TYPE_CHECKING:
     from gateway.persistence.stores import Stores
     from lanes.ports import Upstream
 
-#: What the socket's queue says when the connection has lived long enough.
+#: The message in the socket's queue that ends a connection at its age limit.
 EXPIRED = "multilane.expired"
-#: Seconds for the tasks of stopped responses to say so.
+#: Seconds for the tasks of stopped responses to send their last events.
 STOP_TIMEOUT = 1.0
 
 
 class ClientConnection:
     """Everything that lives as long as one socket: its lanes, its history, its writer.
 
-    `key_id` names the client's key, `headers` are the client's as far as the upstream may see them.
+    Args:
+        socket: The client's WebSocket.
+        upstream: Answers its requests.
+        stores: What outlives the socket.
+        settings: The gateway's.
+        key_id: Names the client's key.
+        headers: The client's, as far as upstreams may see them.
     """
 
     def __init__(
@@ -78,7 +84,7 @@ class ClientConnection:
         self._tasks: TaskGroup | None = None
 
     async def serve(self, receive: Callable[[], Awaitable[Mapping[str, Any]]]) -> None:
-        """Serve until the client leaves or its time is over; its upstream calls end with it."""
+        """Serve until the client leaves or its time is up; its upstream calls end with it."""
         settings = self._settings
         self._socket.bound(
             settings.send_buffer_bytes,
@@ -86,8 +92,8 @@ class ClientConnection:
             self._outbox.pause,
             self._outbox.resume,
         )
-        # A timer costs an idle connection less than a task; it speaks through the socket's queue,
-        # because nothing may be started from outside of a task.
+        # A timer costs an idle connection less than a task. It goes through the socket's queue,
+        # because only a task may start other tasks.
         age = asyncio.get_running_loop().call_later(settings.max_age, self._socket.notify, EXPIRED)
         try:
             async with anyio.create_task_group() as self._tasks:
@@ -103,7 +109,7 @@ class ClientConnection:
             self._desk.close()
 
     def drain(self, timeout: float) -> None:
-        """The gateway stops: start nothing more, let what runs finish for `timeout` seconds."""
+        """Start nothing more, and let what runs finish for `timeout` seconds: the gateway stops."""
         fault = ClientFault(
             "The gateway is shutting down; connect again and send this request there.",
             code="server_shutting_down",
@@ -130,7 +136,7 @@ class ClientConnection:
         self._worker.stop(
             UpstreamFault(fault.message, code=fault.code, status=fault.status, type=fault.type)
         )
-        # Those that had not begun are refused by their own tasks.
+        # The tasks of those that had not begun refuse them.
         await self._until_idle(STOP_TIMEOUT)
         if code == 1000:
             self._outbox.error(fault, None)
@@ -145,7 +151,7 @@ class ClientConnection:
 
     def _on_frame(self, data: bytes) -> None:
         if self._socket.unsent > 2 * self._settings.send_buffer_bytes:
-            # Answers alone have piled up: it asks on and on, and reads nothing.
+            # Answers alone have piled up: the client sends on and on, and reads nothing (D10).
             self._socket.end(1013, "slow_consumer")
             return
         frame = read(data, self._default_model)

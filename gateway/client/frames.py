@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _STREAM_ID = re.compile(r"[A-Za-z0-9_.-]{1,256}")
-#: Never part of what goes upstream: the envelope, and `stream`, which is implicit here.
+#: Keys that never go upstream: the envelope, and `stream`, which is implicit here.
 _ENVELOPE = frozenset({"type", "stream_id", "generate", "event_id", "stream"})
-#: What the decoder's words mean to someone who wrote the frame.
+#: The decoder's messages, in words for whoever wrote the frame.
 _REASONS = {
     "Input data was truncated": "it ends too early, or holds half of a surrogate pair",
     "Number out of range": "a number is out of range",
@@ -29,16 +29,16 @@ _MAX_PAIRS, _MAX_KEY, _MAX_VALUE = 16, 64, 512
 
 @dataclass(frozen=True, slots=True)
 class FrameRefusal:
-    """An `error` event to answer with, on the lane the frame named if it named a valid one."""
+    """An `error` event that answers a frame, on the frame's lane if it named a valid one."""
 
     fault: ClientFault
     stream_id: str | None = None
 
 
 def read(data: bytes, default_model: str | None = None) -> Create | Steer | FrameRefusal:
-    """Read one frame (protocol.md 1, 2, 6). `default_model` serves a create that names none.
+    """Read one frame (protocol.md 1, 2, 6). `default_model` serves a create without a `model`.
 
-    The frame is parsed once: what is checked here is what is forwarded, duplicate keys and all.
+    The frame is parsed once, so what is checked here is what is forwarded, also with double keys.
     """
     try:
         frame = decode(data)

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from lanes.events import Stamp
     from lanes.ports import Stream
 
-#: So many queued bytes do not wait for the turn to end: the transport must feel them to push back.
+#: More queued bytes than this do not wait for the turn to end: the transport has to see them to
+#: push back.
 _MANY_BYTES = 64 * 1024
 
 
@@ -25,10 +26,10 @@ class FrameWriter(Protocol):
 
 
 class SocketOutbox:
-    """Implements lanes.ports.Outbox over one WebSocket (protocol.md 1 and 4).
+    """Implements `lanes.ports.Outbox` over one WebSocket (protocol.md 1 and 4).
 
     The transport's own water marks bound what is unsent. While it is over the high one (`pause` was
-    called), every attached upstream stream stands still; below the low one (`resume`) all go on.
+    called), every attached upstream stream is paused; below the low one (`resume`) all go on.
 
     Frames leave at the end of the event loop's turn (D12), so that what all lanes read in one turn
     is one write; or at once when there are many bytes of them.
@@ -43,7 +44,7 @@ class SocketOutbox:
         self._paused = False
 
     def put(self, stamp: Stamp, body: bytes) -> None:
-        """Number an event and queue its frame, in one step: so the numbers are the wire's order."""
+        """Add the number to an event and queue its frame, in one step: numbers follow the wire."""
         number = stamp.number
         stamp.number = number + 1
         payload = b"%b%b%d}" % (body, stamp.tail, number)
@@ -85,24 +86,24 @@ class SocketOutbox:
             stream.pause()
 
     def detach(self, stream: Stream) -> None:
-        """The stream is over."""
+        """Forget a stream that is over."""
         self._streams.discard(stream)
 
     def pause(self) -> None:
-        """The client is too far behind: read no upstream on."""
+        """Pause every stream: the client is too far behind."""
         self._paused = True
         for stream in tuple(self._streams):
             stream.pause()
 
     def resume(self) -> None:
-        """The client caught up."""
+        """Resume every stream: the client caught up."""
         self._paused = False
         for stream in tuple(self._streams):
             stream.resume()
 
 
 def _header(size: int) -> bytes:
-    """The head of an unmasked text frame (RFC 6455, 5.2)."""
+    """Return the head of an unmasked text frame (RFC 6455, 5.2)."""
     if size < 126:
         return b"\x81%c" % size
     if size < 65536:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from lanes.history.lineage import Node
     from lanes.stores.base import ResponseStore
 
-#: Seconds after which a response that is not there is looked for once more: another process may
-#: have sent its terminal event a moment ago, and be writing it.
+#: Seconds until a missing response is looked up once more: another process may have sent its
+#: terminal event a moment ago, and may still be writing it.
 _BEHIND = 0.05
 
 
@@ -43,7 +43,7 @@ def _translated() -> Iterator[None]:
 
 
 class Archive:
-    """What `store: true` keeps (protocol.md 3), by API key. Keep `run` running.
+    """The responses that `store: true` keeps (protocol.md 3), by API key. Keep `run` running.
 
     `max_chain` is how many items a create may build on. The methods that read and
     delete raise ArchiveUnavailable when the store is away.
@@ -63,7 +63,7 @@ class Archive:
         self._writer.put(response)
 
     async def find(self, key_id: str, response_id: str) -> Node | None:
-        """A stored response and all it builds on; None if it is not there for this key.
+        """Return a stored response and all it builds on; None if it is not there for this key.
 
         Raises ChainTooLong.
         """
@@ -78,7 +78,7 @@ class Archive:
         return None if chain is None else chain.head()
 
     async def get(self, key_id: str, response_id: str) -> bytes | None:
-        """The response object as the client got it; None if it is not there for this key."""
+        """Return the response object as the client got it; None if it is not there for this key."""
         if not plausible(response_id):
             return None
         with _translated():
@@ -108,7 +108,7 @@ class KeyArchive:
         self.max_chain = archive.max_chain
 
     async def find(self, response_id: str) -> Node | None:
-        """Like Archive.find."""
+        """Return a stored response (see `Archive.find`)."""
         return await self._archive.find(self._key_id, response_id)
 
     def put(
@@ -119,7 +119,15 @@ class KeyArchive:
         input_items: tuple[Entry, ...],
         output_items: tuple[Entry, ...],
     ) -> None:
-        """Keep a finished response. Returns at once."""
+        """Keep a finished response. Returns at once.
+
+        Args:
+            response_id: Its id.
+            parent_id: The id of the response it continues.
+            body: The response object as JSON.
+            input_items: Its own input.
+            output_items: Its output in the form that is replayed.
+        """
         self._archive.put(
             StoredResponse(response_id, self._key_id, parent_id, body, input_items, output_items)
         )

@@ -11,19 +11,23 @@ from lanes.errors import ClientFault
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-#: How an output names its call: the key it uses there and the value.
+#: How an output names its call: the key and the value.
 CallKey = tuple[str, str]
 
-#: What answers these names their `id`, as the client knows it, so they are replayed under that id.
+#: Answers to these name the `id` that the client knows, so they are replayed under that id.
 _ANSWERED_BY_ID = frozenset({"mcp_approval_request", "local_shell_call"})
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One item of history: the JSON that is replayed and the names it answers to.
+    """One item of history: the JSON that is replayed, and the names that refer to it.
 
-    `id` is what an `item_reference` calls it, `calls` the calls it owns, that is, the outputs that
-    may follow it. Both come from the parsed item, never from a search in the bytes.
+    The names come from the parsed item, never from a search in the bytes.
+
+    Attributes:
+        data: The JSON.
+        id: What an `item_reference` calls it.
+        calls: The calls it owns, which outputs may answer.
     """
 
     data: bytes
@@ -32,9 +36,9 @@ class Entry:
 
     @classmethod
     def of(cls, item: Mapping[str, Any], data: bytes | None = None) -> Entry:
-        """Read the names from `item` as the client knows it.
+        """Return the entry of `item` as the client knows it.
 
-        `data` is what is replayed where that is not the same (a backend's own form of it).
+        `data` is the JSON that is replayed where it differs: the backend's own form.
         """
         item_id = item.get("id")
         if data is None or item.get("type") in _ANSWERED_BY_ID:
@@ -47,7 +51,7 @@ class Entry:
 
 
 def input_items(value: str | Sequence[dict[str, Any]] | None) -> list[dict[str, Any]]:
-    """A create's `input` as items: a string is one user message, absent is none."""
+    """Return a create's `input` as items: a string is one user message."""
     if isinstance(value, str):
         content = [{"type": "input_text", "text": value}]
         return [{"type": "message", "role": "user", "content": content}]
@@ -55,7 +59,7 @@ def input_items(value: str | Sequence[dict[str, Any]] | None) -> list[dict[str, 
 
 
 def answers(item: Mapping[str, Any]) -> CallKey | None:
-    """The call an item answers, None for none.
+    """Return the call that an item answers, if it answers one.
 
     Any `*_output` by its `call_id`, known type or not, and an `mcp_approval_response` by its
     `approval_request_id`. A local shell output may say `id` for `call_id`. An output that names no
@@ -72,9 +76,9 @@ def answers(item: Mapping[str, Any]) -> CallKey | None:
 
 
 def reference(item: Mapping[str, Any]) -> str | None:
-    """The id of the item an `item_reference` stands for, None where the item is no reference.
+    """Return the id that an `item_reference` names; None for any other item.
 
-    A reference may do without its `type`: then `id` is all there is. Raises ClientFault when the
+    A reference may leave out its `type`: then `id` is its only key. Raises ClientFault when the
     `id` is missing.
     """
     kind = item.get("type")
@@ -88,12 +92,12 @@ def reference(item: Mapping[str, Any]) -> str | None:
 
 
 def invalid(message: str) -> ClientFault:
-    """The error of an `input` that refers to what is not there."""
+    """Return the error of an `input` that refers to something unknown."""
     return ClientFault(message, code="invalid_value", param="input")
 
 
 def _calls(item: Mapping[str, Any]) -> Iterator[CallKey]:
-    """The calls an item owns.
+    """Yield the calls that an item owns.
 
     By `call_id` on anything that is no output itself (`program` has one, too), else by the `id` of
     a `*_call`. A local shell call answers to both: its output names it by `id`. Approval requests

@@ -1,4 +1,4 @@
-"""What a response continues from: the cache of one connection's responses (protocol.md 3).
+"""MACHINE: the responses that one connection can continue (protocol.md 3).
 
 A response is a node that holds its own items and points to its parent, so a chain costs memory for
 each item once, however many forks it has. Pure: no clock, no I/O.
@@ -86,10 +86,10 @@ class Node:
 
 
 class Lineage:
-    """The responses one connection can continue from, bounded by bytes.
+    """The responses that one connection can continue, bounded by bytes.
 
-    The latest response of each lane is pinned. Over `max_bytes` the ids unused for longest are
-    forgotten; their items stay, and stay counted, while a response that is kept builds on them.
+    The latest response of each lane is pinned. Over `max_bytes` the least recently used ids are
+    forgotten; their items stay, and stay counted, while a kept response builds on them.
     """
 
     def __init__(self, max_bytes: int = 32 * 1024 * 1024) -> None:
