@@ -1,4 +1,4 @@
-"""What a backend's errors become inside a response (protocol.md 4)."""
+"""A backend's errors in its stream, and what they become in a response (protocol.md 4)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lanes.stream.schema import of, record
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: All that `response.error.code` may be, by the official SDK.
+#: The codes that `response.error` may have, by the official SDK.
 ERROR_CODES = frozenset(
     {
         "server_error",
@@ -39,16 +39,17 @@ ERROR_CODES = frozenset(
         "image_file_not_found",
     }
 )
+#: The longest message of a fault, and the longest JSON in it, in characters.
 _MAX_MESSAGE = 8192
 _MAX_TEXT = 500
+#: How an error says that the input is longer than the model's context.
 _OVERFLOW_CODES = ("context_length_exceeded", "exceed_context_size_error")
 _OVERFLOW_WORDS = re.compile(
     r"context (length|window|size)|maximum context|\bmax_model_len\b|\bn_ctx\b", re.IGNORECASE
 )
-
-
-#: Where words may tell of it; else they are in passing (a 429 for tokens a minute).
+#: The statuses with which these words count; elsewhere they mean less (a 429 for tokens a minute).
 _OVERFLOW_STATUSES = frozenset({400, 413, 422, 500})
+#: The code of an error that has none, by its status.
 _CODES = {
     401: "invalid_api_key",
     403: "permission_denied",
@@ -58,9 +59,7 @@ _CODES = {
     429: "rate_limit_exceeded",
     504: "timeout",
 }
-_FIELDS = frozenset({"type", "code", "message", "param"})
-#: Where errors say what is wrong, but for `message`.
-_SAID = ("detail", "errors", "msg")
+#: The type of an error that has none, by its status.
 _TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -70,7 +69,11 @@ _TYPES = {
 }
 #: The status of an error that names none, by its code or its type.
 _STATUSES = {name: status for names in (_CODES, _TYPES) for status, name in names.items()}
-#: What a response's error may hold besides code and message, by the official SDK.
+#: The keys of an error in the reference's form.
+_FIELDS = frozenset({"type", "code", "message", "param"})
+#: The keys that hold the message in other forms.
+_MESSAGE_KEYS = ("detail", "errors", "msg")
+#: The keys of `response.error` besides code and message, by the official SDK.
 _DETAILS = {
     "param": of(str),
     "type": of(str),
@@ -84,17 +87,24 @@ _DETAILS = {
 }
 
 
-class Reported(UpstreamFault):
-    """What the backend itself says in its stream.
+class ReportedFault(UpstreamFault):
+    """A fault that the backend itself reports in its stream.
 
-    `details` is what its error holds for `response.error` besides code and message.
+    `details` holds the keys of its error that `response.error` may have besides code and message.
     """
 
     details: Mapping[str, Any] = MappingProxyType({})
 
 
 def code_of(status: int, message: str, code: object, kind: object) -> str:
-    """The code of a backend's error: its own; what is no word comes from the status."""
+    """Return the code of a backend's error: its own if that is a word, else one by the status.
+
+    Args:
+        status: The HTTP status.
+        message: The message, which may show that the input is too long for the context.
+        code: The error's own code.
+        kind: The error's own type.
+    """
     if _overflows(status, message, code, kind):
         return _OVERFLOW_CODES[0]
     if isinstance(code, str) and code and not code.isdecimal():
@@ -103,27 +113,33 @@ def code_of(status: int, message: str, code: object, kind: object) -> str:
 
 
 def type_of(status: int, kind: object) -> str:
-    """The type of a backend's error: its own; what is no string comes from the status."""
+    """Return the type of a backend's error: its own if that is a string, else one by the status."""
     if isinstance(kind, str) and kind not in ("", "error"):
         return kind
     return _TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
 
 
-def tells_error(name: str | None, kind: str, event: Mapping[str, Any]) -> bool:
-    """Whether an event of that `event:` line and type tells of an error, in whatever shape."""
+def is_error_event(name: str | None, kind: str, event: Mapping[str, Any]) -> bool:
+    """Return whether an event reports an error, in whatever shape.
+
+    Args:
+        name: Its `event:` line, if there was one.
+        kind: Its type, empty if it has none.
+        event: All of it.
+    """
     if kind in ("error", "response.error") or event.get("error") or event.get("error_type"):
         return True
     if kind.startswith("response."):
         return False
     if name == "error" or event.get("object") == "error" or event.get("success") is False:
         return True
-    return bool(_told(event)) and (
+    return bool(_message(event)) and (
         not kind or "code" in event or _status(event.get("status")) is not None
     )
 
 
-def reported(event: dict[str, Any]) -> Reported:
-    """The fault that an error event tells of: flat, nested, bare, a string or a list."""
+def reported_fault(event: dict[str, Any]) -> ReportedFault:
+    """Return the fault in an error event: flat, nested, bare, a string or a list."""
     error = event.get("error")
     if isinstance(error, list) and error:
         error = error[0]
@@ -131,29 +147,41 @@ def reported(event: dict[str, Any]) -> Reported:
     if not isinstance(error, dict):
         error = event
     elif error.keys() - _FIELDS:
-        text = _told(error) or _told(event) or prose(error)
-    message = text or _told(error) or _told(event)
+        text = _message(error) or _message(event) or prose(error)
+    message = text or _message(error) or _message(event)
     message = message[:_MAX_MESSAGE] or "The upstream reported an error without a message."
-    told, kind, param = error.get("code"), _kind(error), error.get("param")
-    said = _status(told) or _status(event.get("status"))
-    status = said or _implied(told, kind)
-    code = code_of(status, message, told, kind)
-    if said is None and code in _OVERFLOW_CODES:
+    own_code, kind, param = error.get("code"), _kind(error), error.get("param")
+    own_status = _status(own_code) or _status(event.get("status"))
+    status = own_status or _implied(own_code, kind)
+    code = code_of(status, message, own_code, kind)
+    if own_status is None and code in _OVERFLOW_CODES:
         status = 400
-    fault = Reported(
+    fault = ReportedFault(
         message,
         status=status,
         code=code,
         type=type_of(status, kind),
         param=param if isinstance(param, str) else None,
     )
-    found = {**error, "type": kind}
-    fault.details = {key: found[key] for key, fits in _DETAILS.items() if fits(found.get(key))}
+    typed = {**error, "type": kind}
+    fault.details = {key: typed[key] for key, fits in _DETAILS.items() if fits(typed.get(key))}
     return fault
 
 
+def response_error(fault: Fault) -> dict[str, Any]:
+    """Return `response.error`: a code of the SDK's closed list, the original one in the message."""
+    details = fault.details if isinstance(fault, ReportedFault) else {}
+    if fault.code in ERROR_CODES:
+        return {"code": fault.code, "message": fault.message, **details}
+    if _overflows(fault.status, fault.message, fault.code, fault.type):
+        return {"code": "invalid_prompt", "message": fault.message, **details}
+    code = "rate_limit_exceeded" if fault.status == 429 else "server_error"
+    note = f" ({fault.code})" if fault.code and fault.code not in fault.message else ""
+    return {"code": code, "message": fault.message + note, **details}
+
+
 def prose(value: object) -> str:
-    """Make a message of a string or of FastAPI's `detail` list; of anything else, its JSON."""
+    """Return a string, or FastAPI's `detail` list, as a message; of anything else its JSON."""
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
@@ -169,15 +197,15 @@ def _detail(item: dict[str, Any]) -> str:
     return f"{'.'.join(map(str, place))}: {text}" if isinstance(place, list) else text
 
 
-def _told(error: Mapping[str, Any]) -> str:
-    """What an error says, under any of the keys for it."""
+def _message(error: Mapping[str, Any]) -> str:
+    """Return the message of an error, under any of the keys for it."""
     message = error.get("message")
-    texts = (message if isinstance(message, str) else None, *map(error.get, _SAID))
+    texts = (message if isinstance(message, str) else None, *map(error.get, _MESSAGE_KEYS))
     return next(filter(None, map(prose, texts)), "")
 
 
 def _kind(error: dict[str, Any]) -> str | None:
-    """The type of an error; that of the event in which it is told is none."""
+    """Return the type of an error; the type of its event is none."""
     kind = error.get("type")
     if not isinstance(kind, str) or kind == "error" or kind.startswith("response."):
         kind = error.get("error_type")
@@ -193,24 +221,12 @@ def _status(number: object) -> int | None:
 
 
 def _implied(*names: object) -> int:
-    known = (_STATUSES[name] for name in names if isinstance(name, str) and name in _STATUSES)
-    return next(known, 500)
+    statuses = (_STATUSES[name] for name in names if isinstance(name, str) and name in _STATUSES)
+    return next(statuses, 500)
 
 
 def _overflows(status: int, message: str, *codes: object) -> bool:
-    """Whether an error says that the input is longer than the model's context."""
+    """Return whether an error says that the input is longer than the model's context."""
     if any(code in _OVERFLOW_CODES for code in codes):
         return True
     return status in _OVERFLOW_STATUSES and _OVERFLOW_WORDS.search(message) is not None
-
-
-def response_error(fault: Fault) -> dict[str, Any]:
-    """`response.error`: the code from the SDK's closed list, the original kept in the message."""
-    details = fault.details if isinstance(fault, Reported) else {}
-    if fault.code in ERROR_CODES:
-        return {"code": fault.code, "message": fault.message, **details}
-    if _overflows(fault.status, fault.message, fault.code, fault.type):
-        return {"code": "invalid_prompt", "message": fault.message, **details}
-    code = "rate_limit_exceeded" if fault.status == 429 else "server_error"
-    note = f" ({fault.code})" if fault.code and fault.code not in fault.message else ""
-    return {"code": code, "message": fault.message + note, **details}

@@ -1,4 +1,4 @@
-"""What the strict stream must know about a backend: data, no code."""
+"""How far a backend's stream can be trusted: data that its dialect declares."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How far a backend's stream can be trusted.
+    """How far a backend's stream can be trusted, and what may be done with it.
 
-    ordered_indices    its `output_index` tells the order of items, so a gap is waited for
-    counts_limit       it says `completed` at the token limit; `usage` tells the truth
-    replays_reasoning  it takes its reasoning back without an encrypted form of it
-    cuts_text          a steer may stop it within a message; else the open item is finished first
-    steerable          it may be steered at all
-    seals_reasoning    its `encrypted_content` is encrypted; else it is the plain text once more,
-                       which goes back to it and to no client
+    Attributes:
+        ordered_indices: Its `output_index` gives the order of items, so a gap is waited for (D6).
+        counts_limit: It says `completed` at the token limit; only `usage` shows the truth.
+        replays_reasoning: It takes its reasoning back without an encrypted form of it (D8).
+        cuts_text: A steer may stop it within a message; else the open item is finished first.
+        steerable: It may be steered at all.
+        seals_reasoning: Its `encrypted_content` is encrypted; else it is the plain text once more,
+            which goes back to the backend and to no client.
     """
 
     ordered_indices: bool = False

@@ -1,6 +1,6 @@
-"""The shape of each key of a response object that a request or a backend has a say in.
+"""The shape of each key of a response object that a request or a backend can set.
 
-As `openai.types.responses.Response` has it. Written down: the SDK is here for the tests alone.
+It follows `openai.types.responses.Response`, written out because the SDK is a test dependency.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _FUNCTIONS = {
     "function": record({"name": _TEXT}, _CALLABLE),
     "custom": record({"name": _TEXT}, _CUSTOM),
 }
-#: A tool in an echo; a hosted one by what it must have.
+#: A tool in an echo. Of a hosted one only the required keys are checked.
 TOOL = tagged(
     {
         **_FUNCTIONS,
@@ -131,7 +131,7 @@ _DRAWING = record(
         "output_tokens_details": _DRAWN,
     },
 )
-#: The keys of a response object that a request or a backend has a say in.
+#: The keys of a response object that a request or a backend can set.
 ECHOES: dict[str, Shape] = {
     **dict.fromkeys(("model", "user", "safety_identifier", "prompt_cache_key"), _TEXT),
     **dict.fromkeys(("parallel_tool_calls", "store", "background"), _FLAG),

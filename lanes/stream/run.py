@@ -1,7 +1,7 @@
 """MACHINE: one response, from the first upstream event to exactly one terminal event.
 
-Takes the backend's events as they come and emits the strict stream of protocol.md 4. Opens no
-socket, knows no lane: `emit` gets each event's JSON without its closing brace, to be numbered.
+It takes the backend's events as they come and emits the strict stream of protocol.md 4. It opens no
+socket and knows no lane: `emit` gets each event's JSON without its closing brace, to be numbered.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.codec import check_depth, decode_lenient, encode
 from lanes.errors import Fault, IllegalTransition, UpstreamFault
-from lanes.stream.backend_errors import reported, response_error, tells_error
+from lanes.stream.backend_errors import is_error_event, reported_fault, response_error
+from lanes.stream.endings import verdict
 from lanes.stream.output import Output
 from lanes.stream.passthrough import BEGINNINGS, NOISE, TERMINALS, UpstreamNumbers, split_response
 from lanes.stream.run_states import LIVE, STREAMING, TRANSITIONS, RunState, RunStep
-from lanes.stream.snapshots import Snapshots, stop_reason, usage
+from lanes.stream.snapshots import Snapshots, usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("multilane.run")
 
-#: The keys of a delta that is nothing but text.
+#: The keys of a delta that holds only text.
 _FLAT = frozenset(
     {"type", "delta", "item_id", "output_index", "content_index", "summary_index"}
     | {"sequence_number", "stream_id", "logprobs", "obfuscation"}
@@ -36,10 +37,16 @@ _FLAT = frozenset(
 class Run:
     """One response in the making.
 
-    `request` is the body of the create, `mint` makes an id from its prefix, `clock` tells the time
-    in seconds since the epoch; `profile` holds until `trust` names that of the backend which
-    answers. `fault` holds why a run was refused: it ended before `response.created`, so it is
-    reported by an `error` event and not by `response.failed`.
+    `fault` says why a run was refused: it ended before `response.created`, so the client gets an
+    `error` event and no `response.failed`.
+
+    Args:
+        response_id: The id that the client gets.
+        request: The body of the create.
+        profile: Holds until `trust` names that of the backend which answers.
+        emit: Takes each event for the client.
+        mint: Makes an id from a prefix.
+        clock: Returns the seconds since the epoch.
     """
 
     def __init__(
@@ -54,17 +61,17 @@ class Run:
     ) -> None:
         self.id = response_id
         self.state = RunState.STARTING
-        #: Whether the one terminal event was sent, or never will be.
+        #: Whether the run has ended.
         self.over = False
-        #: Whether it ended at our own boundary, so that the upstream has more to say.
+        #: Whether it ended at our own boundary, while the upstream goes on.
         self.stopped = False
         #: The response object of the terminal event.
         self.final = b""
         self.fault: Fault | None = None
-        #: Called once `response.created` was sent.
+        #: Called once, after `response.created`.
         self.began: Callable[[], None] = _nothing
         self._emit = emit
-        self._cuts = False  # a steer waits for a boundary of ours
+        self._cuts = False  # whether a steer waits for a boundary of ours
         self._request = request
         self.profile = profile
         self._clock = clock
@@ -76,11 +83,11 @@ class Run:
         self._output = Output(response_id, profile, emit, mint, encrypted=encrypted)
 
     def trust(self, profile: Profile) -> None:
-        """This backend is the one that answers; to be called before its first event."""
+        """Set the profile of the backend that answers, before its first event."""
         self.profile = self._output.profile = profile
 
     def receive(self, name: str | None, data: bytes) -> None:
-        """Take one upstream event: its `event:` line, if any, and its data. Ignored once over."""
+        """Take one upstream event: its `event:` line, if any, and its data; ignore it once over."""
         if self.over:
             return
         try:
@@ -99,7 +106,7 @@ class Run:
             and not event.get("logprobs")
             and type(delta := event.get("delta")) is str
         ):
-            # Nearly every event ends here: the same part goes on, and its text is all there is.
+            # Nearly every event ends here: more text of the same part, and nothing else (D1).
             if delta:
                 live.pieces.append(delta)
                 self._emit(live.head + encode(delta))
@@ -112,8 +119,12 @@ class Run:
         self._dispatch(name, event)
 
     def begin(self, upstream: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> None:
-        """Send `response.created` and `in_progress`, once. `upstream` adds to the echoes."""
-        self._snapshots.settle(upstream)
+        """Send `response.created` and `in_progress`, once.
+
+        `upstream` is a response object of the backend's, for later snapshots as well; `extra` holds
+        what its event has beside it.
+        """
+        self._snapshots.learn(upstream)
         if self.state is not RunState.STARTING:
             return
         self._step(RunStep.BEGIN)
@@ -123,16 +134,18 @@ class Run:
         self.began()
 
     def complete_empty(self) -> None:
-        """A warm-up (`generate: false`): a whole response without output and without a backend."""
+        """Send a warm-up (`generate: false`): a whole response without output or backend."""
         self.begin({})
         self._finish(RunStep.COMPLETE, usage=usage({"input_tokens": 0, "output_tokens": 0}))
 
     def end(self) -> None:
-        """The body ended. Fails the response if no terminal event came before."""
-        self._broken("The upstream stream was cut off before the response was finished.")
+        """End the body: the response fails if no terminal event came before."""
+        if self.over:
+            return
+        self._break_off("The upstream stream was cut off before the response was finished.")
 
     def fail(self, fault: Fault) -> None:
-        """Something broke: `response.failed` with the output so far; a refusal if nothing began."""
+        """End with `response.failed` and the output so far; refuse the create if nothing began."""
         if self.state is RunState.STARTING:
             self.fault = fault
             self._step(RunStep.FAIL)
@@ -141,9 +154,9 @@ class Run:
             self._finish(RunStep.FAIL, error=response_error(fault))
 
     def give_up(self, fault: Fault) -> bool:
-        """Our own code broke on this response: end it with the items that are finished.
+        """End with the finished items, after a failure of our own code.
 
-        Returns False if nothing was sent that needs an end, and an `error` event will do.
+        Return False if nothing was sent that needs an end, so that an `error` event will do.
         """
         if self.state in STREAMING:
             self._finish(RunStep.FAIL, error=response_error(fault))
@@ -151,15 +164,15 @@ class Run:
         return self.state is not RunState.STARTING
 
     def abandon(self) -> None:
-        """The client left: nothing more is sent."""
+        """Send nothing more: the client left."""
         if self.state in LIVE:
             self._step(RunStep.ABANDON)
 
     def entries(self) -> list[Entry]:
-        """The output as the next request carries it: finished items, and text that was sent.
+        """Return the output as the next request carries it: finished items, and text that was sent.
 
-        Left out: calls that were cut off, reasoning the backend would not take back, and reasoning
-        that a cut left dangling (protocol.md 3).
+        It lacks calls that were cut off, reasoning that the backend does not take back, and
+        reasoning that a cut left dangling (protocol.md 3).
         """
         plain = self.profile.replays_reasoning
         output = self._output.items
@@ -172,7 +185,7 @@ class Run:
     def cut(self, *, here: bool = True) -> None:
         """Stop at the next safe boundary, which may be now: incomplete, `steered` (protocol.md 5).
 
-        An end that comes first stands. Without `here` the boundary is the upstream's to find.
+        An end that comes first stands. Without `here` the upstream finds the boundary.
         """
         if self.state is RunState.STREAMING:
             self._step(RunStep.CUT)
@@ -181,7 +194,7 @@ class Run:
             self._cut_if_safe()
 
     def required_input(self) -> list[dict[str, Any]]:
-        """Stubs of the outputs that the response waits for and only the client can give."""
+        """Return stubs of the outputs that the response waits for and only the client can give."""
         return self._output.owed()
 
     def _cut_if_safe(self) -> None:
@@ -202,21 +215,21 @@ class Run:
             self.end()
             return
         log.warning("unreadable upstream event: %r", data[:200])
-        self._broken("The upstream sent an event that is not JSON.")
+        self._break_off("The upstream sent an event that is not JSON.")
 
-    def _broken(self, message: str) -> None:
+    def _break_off(self, message: str) -> None:
         self.fail(UpstreamFault(message, code="server_error", status=502, type="server_error"))
 
     def _dispatch(self, name: str | None, event: Any) -> None:
         if not isinstance(event, dict):
-            self._broken("The upstream sent an event that is not a JSON object.")
+            self._break_off("The upstream sent an event that is not a JSON object.")
             return
         kind = event.get("type")
         if not isinstance(kind, str):
             kind = name or ""
         self._numbers.check(event)
-        if tells_error(name, kind, event):
-            self.fail(reported(event))
+        if is_error_event(name, kind, event):
+            self.fail(reported_fault(event))
         elif kind in BEGINNINGS:
             self._on_beginning(event)
         elif kind in TERMINALS:
@@ -227,9 +240,9 @@ class Run:
             self._cut_if_safe()
 
     def _on_beginning(self, event: dict[str, Any]) -> None:
-        """The first begins the response, a `response.queued` too; one after it is not passed on.
+        """Begin the response with the first such event, a `response.queued` too.
 
-        What that one adds shows in the terminal event, the only one with a snapshot still to come.
+        A later one is not passed on. What it adds shows in the terminal event's snapshot.
         """
         extra, upstream = split_response(event, self.id)
         self.begin(upstream, extra)
@@ -238,36 +251,17 @@ class Run:
         extra, upstream = split_response(event, self.id)
         self.begin(upstream)
         counted = usage(upstream.get("usage"))
-        step, reason = self._verdict(kind, upstream, counted)
+        limit = self._request.get("max_output_tokens") if self.profile.counts_limit else None
+        cutting = self.state is RunState.CUTTING
+        step, reason = verdict(kind, upstream, counted, limit, cutting=cutting)
         error = None
         if step is RunStep.FAIL:
             self._output.finish(None, "incomplete")
-            error = response_error(reported({"error": upstream.get("error") or {}}))
+            error = response_error(reported_fault({"error": upstream.get("error") or {}}))
         else:
             status = "completed" if step is RunStep.COMPLETE else "incomplete"
             self._output.finish(upstream.get("output"), status)
         self._finish(step, extra, usage=counted, error=error, reason=reason)
-
-    def _verdict(
-        self, kind: str, upstream: Mapping[str, Any], counted: dict[str, Any] | None
-    ) -> tuple[RunStep, str | None]:
-        """What the end really is: backends call failures and cut answers completed."""
-        status = upstream.get("status")
-        details = upstream.get("incomplete_details")
-        said = details.get("reason") if isinstance(details, dict) else None
-        if kind in ("response.failed", "response.cancelled") or upstream.get("error"):
-            return RunStep.FAIL, None
-        if status in ("failed", "cancelled", "queued"):
-            return RunStep.FAIL, None
-        if said == "steered" and self.state is RunState.CUTTING:
-            return RunStep.STEER, said
-        if kind == "response.incomplete" or status == "incomplete" or said:
-            return RunStep.STOP, stop_reason(said)
-        limit = self._request.get("max_output_tokens")
-        spent = counted["output_tokens"] if counted and self.profile.counts_limit else None
-        if spent is not None and isinstance(limit, int) and spent >= limit:
-            return RunStep.STOP, "max_output_tokens"
-        return RunStep.COMPLETE, None
 
     def _finish(
         self,
@@ -296,4 +290,4 @@ class Run:
 
 
 def _nothing() -> None:
-    """Nobody wants to know."""
+    """Do nothing when the response begins."""

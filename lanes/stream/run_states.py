@@ -1,4 +1,4 @@
-"""The states of a run, and every step between them."""
+"""The states of a run, and every step between them (protocol.md 4 and 5)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from enum import StrEnum
 class RunState(StrEnum):
     """Where a run is. All but the first three are ends."""
 
-    STARTING = "starting"
+    STARTING = "starting"  # before `response.created`
     STREAMING = "streaming"
-    CUTTING = "cutting"
+    CUTTING = "cutting"  # a steer waits for a safe boundary
     COMPLETED = "completed"
     INCOMPLETE = "incomplete"
     FAILED = "failed"
     STEERED = "steered"
-    REFUSED = "refused"
-    ABANDONED = "abandoned"
+    REFUSED = "refused"  # failed before `response.created`
+    ABANDONED = "abandoned"  # the client left
 
 
 class RunStep(StrEnum):
@@ -24,11 +24,11 @@ class RunStep(StrEnum):
 
     BEGIN = "begin"
     COMPLETE = "complete"
-    STOP = "stop"
+    STOP = "stop"  # the backend stopped early: `response.incomplete`
     FAIL = "fail"
     ABANDON = "abandon"
-    CUT = "cut"
-    STEER = "steer"
+    CUT = "cut"  # a steer asks for a boundary
+    STEER = "steer"  # the boundary is reached
 
 
 TRANSITIONS: dict[tuple[RunState, RunStep], RunState] = {
@@ -46,5 +46,7 @@ TRANSITIONS: dict[tuple[RunState, RunStep], RunState] = {
     (RunState.CUTTING, RunStep.FAIL): RunState.FAILED,
     (RunState.CUTTING, RunStep.ABANDON): RunState.ABANDONED,
 }
+#: The states of a run that has not ended.
 LIVE = frozenset({RunState.STARTING, RunState.STREAMING, RunState.CUTTING})
+#: The states between `response.created` and the end.
 STREAMING = frozenset({RunState.STREAMING, RunState.CUTTING})

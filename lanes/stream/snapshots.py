@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("multilane.run")
 
-#: What the reference says where neither the request nor the backend does.
+#: The reference's defaults, where neither the request nor the backend has a value.
 DEFAULTS: dict[str, Any] = {
     "instructions": None,
     "max_output_tokens": None,
@@ -42,29 +42,32 @@ DEFAULTS: dict[str, Any] = {
     "safety_identifier": None,
     "prompt_cache_key": None,
 }
-#: Ours alone, or the backend's: its value for these is never passed on.
+#: The backend's value for these is never passed on.
 _OURS = PRIVATE_KEYS | frozenset(
     {"id", "object", "created_at", "completed_at", "status", "error", "incomplete_details"}
     | {"output", "usage", "previous_response_id", "store", "background", "conversation"}
 )
-#: What a backend knows for sure at the end.
+#: What a response came to: the backend's last value counts.
 _OUTCOMES = frozenset(
     {"service_tier", "tool_usage", "moderation", "access_programs"}
     | {"prompt_cache_diagnostics", "input_transformations"}
 )
-#: Why a backend may stop by itself; `steered` it only is where a steer is on its way.
-_REASONS = frozenset({"max_output_tokens", "max_messages", "content_filter"})
-#: What a request asks for in the form in which a response says it.
+#: What a request asks for in the same form as the response has it.
 _ASKED = (*DEFAULTS, "prompt", "prompt_cache_retention", "conversation")
 
 
 class Snapshots:
     """Makes the response object of one response.
 
-    `request` is the body of the create; a value in it wins over the backend's, which wins over the
-    reference's default. A value that does not fit the official types is as good as none. What the
-    backend says first stays, and its first object settles `created_at` and `model`. Only of what a
-    response came to its last word counts, whatever was asked for: the service tier, say.
+    A value of the request wins over the backend's, which wins over the reference's default. A value
+    that does not fit the official types does not count. The backend's first value stays, and its
+    first object fixes `created_at` and `model`. Only of what a response came to (the service tier,
+    say) its last value counts, whatever was asked for.
+
+    Args:
+        response_id: The id that the client gets.
+        request: The body of the create.
+        created_at: Seconds since the epoch, until the backend names its own.
     """
 
     def __init__(self, response_id: str, request: Mapping[str, Any], created_at: float) -> None:
@@ -72,24 +75,24 @@ class Snapshots:
         self._created_at: float = created_at
         self._asked = _echoes({key: request[key] for key in _ASKED if request.get(key) is not None})
         self._asked["background"] = False
-        self._told: dict[str, Any] = {}
-        self._settled = False
+        self._upstream: dict[str, Any] = {}
+        self._begun = False
 
-    def settle(self, upstream: Mapping[str, Any]) -> None:
-        """Take over what an object of the backend adds to those before it."""
-        if self._settled and not upstream:
+    def learn(self, upstream: Mapping[str, Any]) -> None:
+        """Take over what a response object of the backend adds to those before it."""
+        if self._begun and not upstream:
             return
-        told = _echoes({key: value for key, value in upstream.items() if key not in _OURS})
-        if not self._settled:
-            self._settled = True
-            self._told["model"] = told.get("model", DEFAULTS["model"])
+        latest = _echoes({key: value for key, value in upstream.items() if key not in _OURS})
+        if not self._begun:
+            self._begun = True
+            self._upstream["model"] = latest.get("model", DEFAULTS["model"])
             created_at = upstream.get("created_at")
             if isinstance(created_at, int | float) and not isinstance(created_at, bool):
                 self._created_at = created_at
-        latest = {key for key in _OUTCOMES if told.get(key) is not None}
-        self._asked = {key: value for key, value in self._asked.items() if key not in latest}
-        first = {k: v for k, v in self._told.items() if v is not None and k not in latest}
-        self._told = {**self._told, **told, **first}
+        outcomes = {key for key in _OUTCOMES if latest.get(key) is not None}
+        self._asked = {key: value for key, value in self._asked.items() if key not in outcomes}
+        first = {k: v for k, v in self._upstream.items() if v is not None and k not in outcomes}
+        self._upstream = {**self._upstream, **latest, **first}
 
     def snapshot(
         self,
@@ -101,7 +104,16 @@ class Snapshots:
         incomplete_details: dict[str, Any] | None = None,
         completed_at: float | None = None,
     ) -> bytes:
-        """The JSON of the response object. `output` holds finished items as JSON."""
+        """Return the JSON of the response object.
+
+        Args:
+            status: The response's status.
+            output: The finished items, each as JSON.
+            usage: The tokens it took, if the backend counted them.
+            error: Why it failed.
+            incomplete_details: Why it is incomplete.
+            completed_at: Seconds since the epoch.
+        """
         return encode(
             {
                 "id": self.id,
@@ -114,15 +126,15 @@ class Snapshots:
                 "output": [Raw(item) for item in output],
                 "usage": usage,
                 **DEFAULTS,
-                **self._told,
+                **self._upstream,
                 **self._asked,
             }
         )
 
 
-def _echoes(said: Mapping[str, Any]) -> dict[str, Any]:
-    """What of it can be echoed; null says nothing about what has a default."""
-    shaped = {key: _SHAPED.get(key, _same)(value) for key, value in said.items()}
+def _echoes(source: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what can be echoed; a null does not replace a default."""
+    shaped = {key: _SHAPED.get(key, _same)(value) for key, value in source.items()}
     return {key: value for key, value in shaped.items() if _fits(key, value)}
 
 
@@ -147,7 +159,7 @@ def _conversation(conversation: object) -> object:
 
 
 def _tools(tools: object) -> object:
-    """Those that fit; a function always has the keys that the SDKs read."""
+    """Keep the tools that fit; give a function the keys that the SDKs read."""
     if not isinstance(tools, list):
         return tools
     bare = {"parameters": None, "strict": None}
@@ -164,7 +176,7 @@ _SHAPED: dict[str, Callable[[object], object]] = {
 
 
 def usage(reported: object) -> dict[str, Any] | None:
-    """A backend's usage in the reference's shape; None if it sent none, never made-up zeros."""
+    """Return a backend's usage in the reference's shape; None if it sent none, not zeros."""
     if not isinstance(reported, dict):
         return None
     read = _count(reported, "input_tokens", "prompt_tokens")
@@ -187,7 +199,7 @@ def usage(reported: object) -> dict[str, Any] | None:
 
 
 def _count(counts: Mapping[str, Any], *names: str) -> int | None:
-    """The first of these that is a number of tokens."""
+    """Return the first of these that is a number of tokens."""
     for name in names:
         value = counts.get(name)
         if type(value) is float and value.is_integer():
@@ -198,15 +210,5 @@ def _count(counts: Mapping[str, Any], *names: str) -> int | None:
 
 
 def _details(counts: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
-    found = (counts.get(name) for name in names)
-    return next((details for details in found if isinstance(details, dict)), {})
-
-
-def stop_reason(said: object) -> str | None:
-    """Why a response is incomplete, by a backend's word for it."""
-    if not said:
-        return "max_output_tokens"
-    if isinstance(said, str) and said in _REASONS:
-        return said
-    log.warning("unknown reason of an incomplete response: %.100r", said)
-    return None
+    values = (counts.get(name) for name in names)
+    return next((details for details in values if isinstance(details, dict)), {})

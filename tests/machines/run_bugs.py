@@ -45,17 +45,19 @@ def a_cut_is_a_success(original: Any) -> Any:
     return lambda self: self.complete_empty()
 
 
-@BUGS.plant(Run, "_verdict")
+@BUGS.plant(run, "verdict")
 def a_call_it_completed_is_believed(original: Any) -> Any:
-    def verdict(self: Run, kind: str, upstream: Any, counted: Any) -> Any:
-        return original(self, kind, {"error": upstream.get("error")}, counted)
+    def verdict(kind: str, upstream: Any, *rest: Any, **kept: Any) -> Any:
+        return original(kind, {"error": upstream.get("error")}, *rest, **kept)
 
     return verdict
 
 
-@BUGS.plant(Run, "_verdict")
+@BUGS.plant(run, "verdict")
 def the_token_limit_is_not_seen(original: Any) -> Any:
-    return lambda self, kind, upstream, counted: original(self, kind, upstream, None)
+    return lambda kind, upstream, counted, *rest, **kept: original(
+        kind, upstream, None, *rest, **kept
+    )
 
 
 @BUGS.plant(Run, "entries")
@@ -73,7 +75,7 @@ def error_codes_are_not_mapped(original: Any) -> Any:
     return lambda fault: {**original(fault), "code": fault.code}
 
 
-@BUGS.plant(run, "tells_error")
+@BUGS.plant(run, "is_error_event")
 def only_proper_errors_are_errors(original: Any) -> Any:
     return lambda name, kind, event: kind == "error" or bool(event.get("error"))
 
@@ -93,13 +95,13 @@ def the_backends_ids_get_out_of_unknown_events(original: Any) -> Any:
     return lambda sent, response_id, index: sent
 
 
-@BUGS.plant(Snapshots, "settle")
+@BUGS.plant(Snapshots, "learn")
 def created_at_changes(original: Any) -> Any:
-    def settle(self: Snapshots, upstream: Any) -> None:
+    def learn(self: Snapshots, upstream: Any) -> None:
         original(self, upstream)
         self._created_at = upstream.get("created_at", self._created_at)
 
-    return settle
+    return learn
 
 
 @BUGS.plant(snapshots, "_fits")
@@ -107,7 +109,7 @@ def whatever_is_said_is_echoed(original: Any) -> Any:
     return lambda key, value: value is not None
 
 
-@BUGS.plant(Snapshots, "settle")
+@BUGS.plant(Snapshots, "learn")
 def the_service_tier_is_what_was_asked_for(original: Any) -> Any:
     return lambda self, upstream: original(self, {**upstream, "service_tier": None})
 

@@ -137,7 +137,7 @@ OPEN = ("tools", "instructions", "prompt")
 def shown(request: dict[str, Any], *upstream: dict[str, Any]) -> dict[str, Any]:
     snapshots = Snapshots("resp_" + "0" * 32, request, 5)
     for told in upstream:
-        snapshots.settle(told)
+        snapshots.learn(told)
     made: dict[str, Any] = json.loads(snapshots.snapshot("in_progress"))
     return made
 

@@ -10,7 +10,7 @@ from openai.types.responses import ResponseError
 from gateway.upstream.transport.faults import answer_fault
 from lanes.codec import encode
 from lanes.errors import UpstreamFault
-from lanes.stream.backend_errors import ERROR_CODES, reported, response_error
+from lanes.stream.backend_errors import ERROR_CODES, reported_fault, response_error
 from tests.machines.backend import completed, created, ended
 from tests.machines.drive import feed, play
 
@@ -35,7 +35,7 @@ CODES = [
 @pytest.mark.parametrize(("error", "code", "status"), CODES)
 def test_error(error: dict[str, Any], code: str, status: int) -> None:
     for event in ({"error": {"message": "boom", **error}}, {"message": "boom", **error}):
-        fault = reported(event)
+        fault = reported_fault(event)
         assert fault.status == status
         assert fault.param is None
         shown = response_error(fault)
@@ -47,8 +47,10 @@ def test_error(error: dict[str, Any], code: str, status: int) -> None:
 
 
 def test_a_status_beside_the_error_counts() -> None:
-    assert reported({"status": 429, "error": {"message": "slow"}}).code == "rate_limit_exceeded"
-    assert reported({"status": 429, "error": "slow"}).message == "slow"
+    assert (
+        reported_fault({"status": 429, "error": {"message": "slow"}}).code == "rate_limit_exceeded"
+    )
+    assert reported_fault({"status": 429, "error": "slow"}).message == "slow"
 
 
 SHAPES: dict[str, tuple[str | None, Any, str]] = {
@@ -122,14 +124,14 @@ def test_a_huge_message_is_cut(where: str) -> None:
 
 
 def test_a_code_in_digits_is_a_status() -> None:
-    fault = reported({"error": {"code": "429", "message": "slow"}})
+    fault = reported_fault({"error": {"code": "429", "message": "slow"}})
     assert (fault.status, fault.code, fault.type) == (
         429,
         "rate_limit_exceeded",
         "rate_limit_error",
     )
     assert answer_fault(429, {}, b'{"error":{"code":"429"}}').code == "rate_limit_exceeded"
-    assert reported({"error": {"code": "7"}}).code == "server_error"
+    assert reported_fault({"error": {"code": "7"}}).code == "server_error"
 
 
 KINDS = [
@@ -163,7 +165,7 @@ def test_an_error_is_told_as_if_it_came_by_http(
 ) -> None:
     told = {"message": "boom", **error}
     for event in (told, {"type": "error", "error": told}):
-        fault = reported(event)
+        fault = reported_fault(event)
         assert (fault.status, fault.code, fault.type) == (status, code, kind)
     answer = answer_fault(status, {}, encode({"error": told}))
     if "error_type" not in error and error.get("type") != "response.zebra":
@@ -201,13 +203,18 @@ def test_a_failed_response_keeps_what_its_error_says(told: Any, kept: Any) -> No
 
 
 def test_param_and_type_are_kept() -> None:
-    fault = reported({"error": {"message": "m", "type": "invalid_request_error", "param": "input"}})
+    fault = reported_fault(
+        {"error": {"message": "m", "type": "invalid_request_error", "param": "input"}}
+    )
     assert (fault.type, fault.param, fault.status) == ("invalid_request_error", "input", 400)
-    assert reported({"type": "error", "message": "m"}).type == "server_error"
+    assert reported_fault({"type": "error", "message": "m"}).type == "server_error"
 
 
 def test_the_code_is_told_once() -> None:
-    assert response_error(reported({"message": "zebra!", "code": "zebra"}))["message"] == "zebra!"
+    assert (
+        response_error(reported_fault({"message": "zebra!", "code": "zebra"}))["message"]
+        == "zebra!"
+    )
 
 
 def test_the_list_is_the_official_one() -> None:

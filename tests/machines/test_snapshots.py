@@ -21,7 +21,7 @@ def snapshot(
 ) -> dict[str, Any]:
     snapshots = Snapshots(RID, request, NOW)
     if upstream is not None:
-        snapshots.settle(upstream)
+        snapshots.learn(upstream)
     made: dict[str, Any] = json.loads(snapshots.snapshot(status))
     return made
 
@@ -94,7 +94,7 @@ def test_a_created_at_that_is_none_is_ours(created_at: Any) -> None:
     assert snapshot({"model": "m"}, {"created_at": created_at})["created_at"] == NOW
 
 
-def test_what_was_settled_never_changes_and_what_is_new_is_added() -> None:
+def test_what_came_first_never_changes_and_what_is_new_is_added() -> None:
     changed = {"model": "n", "created_at": 9, "temperature": 0.1, "x": 1, "y": 2}
     played = play([created(model="b", created_at=5, x=0), completed(**changed)], {})
     first, _, last = (event["response"] for event in played.events)

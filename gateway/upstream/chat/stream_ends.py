@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.upstream.chat.omissions import NOTICES
 from lanes.codec import decode_lenient, encode
-from lanes.stream.backend_errors import tells_error
+from lanes.stream.backend_errors import is_error_event
 
 if TYPE_CHECKING:
     from lanes.ports import Event
@@ -56,8 +56,8 @@ def reported_error(name: str | None, data: bytes) -> Event | None:
     """Return the event to pass on if an event that is not a chunk reports an error, else None.
 
     An error of any shape passes unchanged, for the run to read
-    (`lanes.stream.backend_errors.tells_error`). Only an event called `error` whose data is not an
-    object is made into one.
+    (`lanes.stream.backend_errors.is_error_event`). Only an event called `error` whose data is not
+    an object is made into one.
     """
     try:
         value = decode_lenient(data)
@@ -66,5 +66,5 @@ def reported_error(name: str | None, data: bytes) -> Event | None:
     if not isinstance(value, dict):
         return (None, encode(error_event(value))) if name == "error" else None
     kind = value.get("type")
-    is_error = tells_error(name, kind if isinstance(kind, str) else "", value)
+    is_error = is_error_event(name, kind if isinstance(kind, str) else "", value)
     return (name, data) if is_error else None

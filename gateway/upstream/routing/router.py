@@ -18,7 +18,7 @@ from gateway.upstream.routing.routed_backend import RoutedBackend
 from gateway.upstream.transport.faults import BackendAnswered, backend_fault
 from lanes.codec import decode_lenient
 from lanes.errors import ClientFault, UpstreamFault
-from lanes.stream.backend_errors import ERROR_CODES, Reported, reported
+from lanes.stream.backend_errors import ERROR_CODES, ReportedFault, reported_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -214,7 +214,7 @@ class Router:
     def _log_fallback(
         self, member: RoutedBackend, first: RoutedBackend, fault: UpstreamFault
     ) -> None:
-        answered = isinstance(fault, BackendAnswered | Reported)
+        answered = isinstance(fault, BackendAnswered | ReportedFault)
         why = f"answers {fault.status}" if answered else "is not reached, or breaks off"
         line = f"{member.name} answers in place of {first.name}, which {why}"
         self._notices.warning(f"{member.name} for {first.name}", line)
@@ -240,7 +240,7 @@ def _passes(fault: UpstreamFault) -> bool:
 
 def _most_telling(faults: Sequence[UpstreamFault]) -> UpstreamFault:
     """Return the first fault that an upstream put into words itself, else the last one."""
-    answered = (fault for fault in faults if isinstance(fault, BackendAnswered | Reported))
+    answered = (fault for fault in faults if isinstance(fault, BackendAnswered | ReportedFault))
     return next(answered, faults[-1])
 
 
@@ -274,5 +274,5 @@ def _error_in(event: Event) -> UpstreamFault | None:
         value = {"error": response.get("error") if isinstance(response, dict) else None}
     elif kind != "error" and not value.get("error"):
         return None
-    fault = reported(value)
+    fault = reported_fault(value)
     return None if fault.code in ERROR_CODES - _TROUBLES else fault

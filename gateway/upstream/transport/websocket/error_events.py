@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.upstream.transport.faults import SocketFull, answer_fault, backend_fault, copy_fault
 from gateway.upstream.transport.websocket.event_heads import error_fields, is_socket_limit
-from lanes.stream.backend_errors import reported
+from lanes.stream.backend_errors import reported_fault
 
 if TYPE_CHECKING:
     from lanes.errors import UpstreamFault
@@ -23,7 +23,7 @@ def error_event_fault(event: dict[str, Any], message: bytes) -> UpstreamFault:
         str(name).lower(): str(value)
         for name, value in (fields.items() if isinstance(fields, dict) else ())
     }
-    fault = answer_fault(reported(event).status, headers, message)
+    fault = answer_fault(reported_fault(event).status, headers, message)
     if not is_socket_limit(event):
         return fault
     if fault.status < 500:
