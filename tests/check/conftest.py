@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.process.children import spawn
-from tests.support.upstream import Upstream, upstream
+from tests.support.upstream import ScriptedUpstream, upstream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
 
 @pytest.fixture
-async def free() -> AsyncIterator[Upstream]:
+async def free() -> AsyncIterator[ScriptedUpstream]:
     """An upstream that takes no connections."""
     async with upstream() as fake:
         fake.refuse()

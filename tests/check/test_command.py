@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from click.testing import Result
 
     from tests.support.exchange import Exchange
-    from tests.support.upstream import Upstream
+    from tests.support.upstream import ScriptedUpstream
 
 DOCS = (Path(__file__).parents[2] / "docs" / "check.md").read_text("utf-8")
 NAMES = ["dialect", "models", *PROBES]
@@ -93,7 +93,7 @@ async def test_exit_code_1_when_something_essential_does_not_work() -> None:
     assert json.loads(told.stdout)["works"] is False
 
 
-async def test_exit_code_2_when_nobody_is_there(free: Upstream) -> None:
+async def test_exit_code_2_when_nobody_is_there(free: ScriptedUpstream) -> None:
     result = await run(free.url, "--json")
     assert (result.exit_code, result.stdout) == (2, "")
     [line] = result.stderr.splitlines()

@@ -15,7 +15,7 @@ from tests.support.events import closed, completed, created, data, delta, messag
 
 if TYPE_CHECKING:
     from tests.support.exchange import Exchange
-    from tests.support.upstream import Upstream
+    from tests.support.upstream import ScriptedUpstream
 
 
 async def test_a_good_backend() -> None:
@@ -239,7 +239,7 @@ async def test_a_refused_key_is_a_finding() -> None:
     assert report.findings[0].detail == "not found out (401: no such key)"
 
 
-async def test_nobody_there(free: Upstream) -> None:
+async def test_nobody_there(free: ScriptedUpstream) -> None:
     settings = UpstreamSettings(name="checked", url=free.url)
     with pytest.raises(UpstreamFault) as raised:
         await examine(settings, 5, lambda _: None)

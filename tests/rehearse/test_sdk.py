@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Place(BaseModel):
+class Answer(BaseModel):
     city: str
     days: int
 
@@ -48,8 +48,8 @@ def test_the_stream_helper_accumulates_the_same(sdk: openai.OpenAI, more: dict[s
 
 
 def test_structured_output_is_parsed(sdk: openai.OpenAI) -> None:
-    parsed = sdk.responses.parse(model="rehearse", input="Lisbon", text_format=Place)
-    assert parsed.output_parsed == Place(city="Lisbon", days=2)
+    parsed = sdk.responses.parse(model="rehearse", input="Lisbon", text_format=Answer)
+    assert parsed.output_parsed == Answer(city="Lisbon", days=2)
 
 
 def test_a_tool_loop_goes_round(sdk: openai.OpenAI) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from openai.resources.responses.responses import AsyncResponsesConnection
 
     from tests.support.exchange import Exchange
-    from tests.support.upstream import Upstream
+    from tests.support.upstream import ScriptedUpstream
 
 PARENTS = [name for name in ENDS if ENDS[name][0] != "failed"]
 STEER, FIRST = "the steer", "the first words"
@@ -42,7 +42,9 @@ OWNERS = {
 class Talk:
     """One socket of the SDK's, one lane, and the scripted backend behind it."""
 
-    def __init__(self, fake: Upstream, connection: AsyncResponsesConnection, dialect: str) -> None:
+    def __init__(
+        self, fake: ScriptedUpstream, connection: AsyncResponsesConnection, dialect: str
+    ) -> None:
         self.fake = fake
         self.dialect = dialect
         self.seen = Follower()
@@ -92,7 +94,7 @@ async def talking(dialect: str, *, auto: bool = False) -> AsyncIterator[Talk]:
         judge.finish()
 
 
-async def _tell(fake: Upstream, owner: str) -> None:
+async def _tell(fake: ScriptedUpstream, owner: str) -> None:
     """Say what is asked at the start: who owns the models, and that there is the place."""
     await (await fake.next()).reply(200, {"data": [{"id": "m", "owned_by": owner}]})
     await (await fake.next()).reply(400, {"error": {"message": "'input' is required"}})

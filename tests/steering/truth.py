@@ -12,7 +12,7 @@ from tests.support.judge_steer import Fate
 
 if TYPE_CHECKING:
     from tests.steering.stage import Event, Stage
-    from tests.support.judge_steer import Steered
+    from tests.support.judge_steer import JudgedSteer
 
 _OVER = {"response_not_active", "response_already_completed"}
 _CALLS = {"function_call", "custom_tool_call"}
@@ -182,13 +182,13 @@ class Truth:
     def _waits(self, told: Told) -> bool:
         return told.id is not None and told.target in self.owing
 
-    def _steers(self) -> list[Steered]:
+    def _steers(self) -> list[JudgedSteer]:
         return list(self.stage.judge.steers.steers.values())
 
-    def _queued(self, target: str) -> list[Steered]:
+    def _queued(self, target: str) -> list[JudgedSteer]:
         return self.stage.judge.steers.queued(target)
 
-    def _text(self, steer: Steered) -> str:
+    def _text(self, steer: JudgedSteer) -> str:
         return next(told.text for told in self.sent if told.id == steer.id)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.redis_engine import Engine
-from tests.support.steer_stores import Place, RedisPlace
+from tests.support.steer_stores import RedisPlace, StorePlace
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -48,11 +48,11 @@ async def redis_server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterato
 
 
 @pytest.fixture(params=("memory", *KINDS))
-def place(request: pytest.FixtureRequest) -> Place:
+def place(request: pytest.FixtureRequest) -> StorePlace:
     """A place of each kind."""
     if request.param == "memory":
-        return Place()
-    chosen: Place = request.getfixturevalue(f"{request.param}_place")
+        return StorePlace()
+    chosen: StorePlace = request.getfixturevalue(f"{request.param}_place")
     return chosen
 
 

@@ -14,7 +14,7 @@ from steering.stores.base import OWNER_GONE
 from tests.support.steer_stores import record, response
 
 if TYPE_CHECKING:
-    from tests.support.steer_stores import Place
+    from tests.support.steer_stores import StorePlace
 
 LIVING = sorted(set(SubmissionState) - ENDS)
 ALIEN = (
@@ -29,7 +29,7 @@ def reachable(state: SubmissionState) -> set[SubmissionState]:
     return following.union(*(reachable(after) for after in following))
 
 
-async def test_what_was_written_is_read(place: Place) -> None:
+async def test_what_was_written_is_read(place: StorePlace) -> None:
     store = await place.store()
     written = record(response(), key_id="ключ \0\n", reason="why", successor="resp_x")
     await store.append(written)
@@ -37,7 +37,7 @@ async def test_what_was_written_is_read(place: Place) -> None:
     assert await store.of_response(written.key_id, written.target) == [written]
 
 
-async def test_written_twice_is_there_once(place: Place) -> None:
+async def test_written_twice_is_there_once(place: StorePlace) -> None:
     store = await place.store()
     written = record(response())
     for _ in range(3):
@@ -46,7 +46,7 @@ async def test_written_twice_is_there_once(place: Place) -> None:
     assert await store.of_response("key", written.target) == [written]
 
 
-async def test_they_come_in_order_of_submission(place: Place) -> None:
+async def test_they_come_in_order_of_submission(place: StorePlace) -> None:
     store = await place.store()
     target = response()
     records = [record(target, at) for at in (3.5, 1.25, 2.0, 2.0, 2.0)]
@@ -57,7 +57,7 @@ async def test_they_come_in_order_of_submission(place: Place) -> None:
 
 @pytest.mark.parametrize("state", SubmissionState)
 @pytest.mark.parametrize("by", ["settle", "append"])
-async def test_only_forward(place: Place, state: SubmissionState, by: str) -> None:
+async def test_only_forward(place: StorePlace, state: SubmissionState, by: str) -> None:
     store = await place.store()
     for before in SubmissionState:
         written = record(response(), state=before)
@@ -72,7 +72,7 @@ async def test_only_forward(place: Place, state: SubmissionState, by: str) -> No
         assert await store.get("key", written.id) == expected
 
 
-async def test_many_move_at_once_and_no_others(place: Place) -> None:
+async def test_many_move_at_once_and_no_others(place: StorePlace) -> None:
     store = await place.store()
     target, foreign = response(), record(response())
     records = [record(target, at) for at in range(32)]
@@ -89,7 +89,7 @@ async def test_many_move_at_once_and_no_others(place: Place) -> None:
     assert [r.state for r in await store.of_response("key", target)] == states
 
 
-async def test_fields_that_are_not_given_stay(place: Place) -> None:
+async def test_fields_that_are_not_given_stay(place: StorePlace) -> None:
     store = await place.store()
     written = record(response(), reason="why")
     await store.append(written)
@@ -100,7 +100,7 @@ async def test_fields_that_are_not_given_stay(place: Place) -> None:
     assert (stored.reason, stored.successor) == ("why", "resp_s")
 
 
-async def test_another_key_sees_nothing(place: Place) -> None:
+async def test_another_key_sees_nothing(place: StorePlace) -> None:
     store = await place.store()
     written = record(response())
     await store.append(written)
@@ -110,7 +110,7 @@ async def test_another_key_sees_nothing(place: Place) -> None:
 
 
 @pytest.mark.parametrize("alien", ALIEN)
-async def test_an_id_that_is_not_ours_is_nobodys(place: Place, alien: str) -> None:
+async def test_an_id_that_is_not_ours_is_nobodys(place: StorePlace, alien: str) -> None:
     store = await place.store()
     assert await store.get("key", alien) is None
     assert await store.of_response("key", alien) == []
@@ -121,7 +121,7 @@ async def test_an_id_that_is_not_ours_is_nobodys(place: Place, alien: str) -> No
     "value",
     [b"", bytes(range(256)), b"\n\r\n\n", "ü\ud7ff😀".encode(), secrets.token_bytes(1 << 20)],
 )
-async def test_input_comes_back_as_it_was(place: Place, value: bytes) -> None:
+async def test_input_comes_back_as_it_was(place: StorePlace, value: bytes) -> None:
     store = await place.store()
     written = record(response(), input=value)
     await store.append(written)
@@ -131,7 +131,9 @@ async def test_input_comes_back_as_it_was(place: Place, value: bytes) -> None:
 
 
 @pytest.mark.parametrize("state", SubmissionState)
-async def test_a_verdict_may_come_before_the_record(place: Place, state: SubmissionState) -> None:
+async def test_a_verdict_may_come_before_the_record(
+    place: StorePlace, state: SubmissionState
+) -> None:
     store = await place.store()
     late = record(response())
     now = place.clock.now
@@ -148,7 +150,7 @@ async def test_a_verdict_may_come_before_the_record(place: Place, state: Submiss
 
 
 @pytest.mark.parametrize("by", ["get", "of_response"])
-async def test_what_an_owner_leaves_behind_is_dropped(place: Place, by: str) -> None:
+async def test_what_an_owner_leaves_behind_is_dropped(place: StorePlace, by: str) -> None:
     ours, theirs = await place.store("me"), await place.store("they")
     target = response()
     left = [record(target, n, owner="they", state=state) for n, state in enumerate(SubmissionState)]
@@ -172,7 +174,7 @@ async def test_what_an_owner_leaves_behind_is_dropped(place: Place, by: str) -> 
     assert await ours.of_response("key", target) == [*expected, mine]
 
 
-async def test_many_callers_at_once(place: Place) -> None:
+async def test_many_callers_at_once(place: StorePlace) -> None:
     store = await place.store()
     target = response()
     records = [record(target, at) for at in range(40)]

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 
 from steering.states import SubmissionState
 from tests.support.redis_engine import Engine
-from tests.support.steer_stores import Place, RedisPlace, record, response
+from tests.support.steer_stores import RedisPlace, StorePlace, record, response
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +39,7 @@ class Both(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.memory, self.redis = Place(), RedisPlace(self.engine)
+        self.memory, self.redis = StorePlace(), RedisPlace(self.engine)
         self.redis.clock = self.memory.clock
         self.living = {"me", "they"}
         self.stores: dict[str, list[Any]] = {}

@@ -2,7 +2,7 @@
 
 Other ends of the wire:
 
-- upstream.py: a scripted backend on a loopback socket (`Upstream`); cases, wire, sdk
+- upstream.py: a scripted backend on a loopback socket (`ScriptedUpstream`); cases, wire, sdk
 - exchange.py: one request to it, and the means to write its answer (`Exchange`)
 - events.py: server-sent events as a backend writes them, one function for each kind
 - raw_http_server.py: an HTTP server of which the test writes every byte (`RawHttpServer`); upstream

@@ -14,7 +14,7 @@ from gateway.upstream.detection.rules import UNKNOWN_RESPONSE_ID
 from tests.support.client import Client, connect
 from tests.support.events import data, reply
 from tests.support.gateway import running
-from tests.support.upstream import Upstream, upstream
+from tests.support.upstream import ScriptedUpstream, upstream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -71,7 +71,7 @@ class Scripted:
 
 @dataclass
 class Auto:
-    fake: Upstream
+    fake: ScriptedUpstream
     backend: Scripted
     client: Client
     url: str

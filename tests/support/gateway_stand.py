@@ -11,7 +11,7 @@ from tests.support.client import Client, connect
 from tests.support.error_log import expect_no_errors
 from tests.support.events import reply
 from tests.support.gateway import running
-from tests.support.upstream import Upstream, upstream
+from tests.support.upstream import ScriptedUpstream, upstream
 
 if TYPE_CHECKING:
     import logging
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Stand:
     """`errors` are the records that were logged as errors; the block's end wants none left."""
 
-    fake: Upstream
+    fake: ScriptedUpstream
     client: Client
     url: str
     errors: list[logging.LogRecord]

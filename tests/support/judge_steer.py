@@ -28,7 +28,7 @@ _QUEUED = (Fate.ACCEPTED, Fate.PENDING)
 
 
 @dataclass
-class Steered:
+class JudgedSteer:
     """One steer with an id; `successor` is the response it was committed to."""
 
     id: str
@@ -42,7 +42,7 @@ class SteerJudge:
     """`steers` are those that got an id, in the order in which they were first told of."""
 
     def __init__(self) -> None:
-        self.steers: dict[str, Steered] = {}
+        self.steers: dict[str, JudgedSteer] = {}
 
     def receive(self, event: Event, target: ResponseJudge | None) -> None:
         """One of the three steer events; `target` is the response it names, if it is known."""
@@ -69,7 +69,7 @@ class SteerJudge:
             queued = self.queued(event["response"]["id"])
             claim(bool(queued), "steered, but no steer waits for it", event)
 
-    def queued(self, target: str | None) -> list[Steered]:
+    def queued(self, target: str | None) -> list[JudgedSteer]:
         """The steers of one response that the gateway owns and that have no verdict."""
         return [s for s in self.steers.values() if s.target == target and s.fate in _QUEUED]
 
@@ -77,7 +77,7 @@ class SteerJudge:
         name = event["steer"]["id"]
         claim(name not in self.steers, "accepted twice", event)
         target = event["steer"]["previous_response_id"]
-        self.steers[name] = Steered(name, target, Fate.ACCEPTED)
+        self.steers[name] = JudgedSteer(name, target, Fate.ACCEPTED)
 
     def _pending(self, event: Event) -> None:
         steer = self.steers.get(event["steer"]["id"])
@@ -90,7 +90,7 @@ class SteerJudge:
         if "id" not in told:
             return
         target = told["previous_response_id"]
-        steer = self.steers.setdefault(told["id"], Steered(told["id"], target, Fate.ACCEPTED))
+        steer = self.steers.setdefault(told["id"], JudgedSteer(told["id"], target, Fate.ACCEPTED))
         claim(steer.fate in _QUEUED, f"failed, but it was {steer.fate} before", event)
         claim(steer.target == target, "the steer of another response", event)
         steer.fate, steer.input = Fate.FAILED, told["input"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from tests.support.upstream import Upstream, upstream
+from tests.support.upstream import ScriptedUpstream, upstream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -26,7 +26,7 @@ ROOT = __file__.rpartition("/tests/")[0]
 
 @dataclass
 class Process:
-    fake: Upstream
+    fake: ScriptedUpstream
     port: int
     child: subprocess.Popen[bytes]
 

@@ -12,7 +12,7 @@ from tests.support.client import Client, connect
 from tests.support.error_log import expect_no_errors
 from tests.support.gateway import running
 from tests.support.gateway_stand import Stand
-from tests.support.upstream import Upstream, upstream
+from tests.support.upstream import ScriptedUpstream, upstream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Several:
     """`fakes` are the upstreams by name."""
 
-    fakes: dict[str, Upstream]
+    fakes: dict[str, ScriptedUpstream]
     client: Client
     url: str
     errors: list[Any]

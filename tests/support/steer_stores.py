@@ -33,7 +33,7 @@ class Clock:
         return self.now
 
 
-class Place:
+class StorePlace:
     """Stores of several owners over the same submissions. This one is in memory."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Place:
         self._gone.add(owner)
 
 
-class RedisPlace(Place):
+class RedisPlace(StorePlace):
     """The same over an engine."""
 
     def __init__(self, where: Engine | str) -> None:

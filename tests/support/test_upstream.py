@@ -10,14 +10,14 @@ import anyio
 import pytest
 
 from tests.support.events import reply
-from tests.support.upstream import Upstream, upstream
+from tests.support.upstream import ScriptedUpstream, upstream
 
 if TYPE_CHECKING:
     from tests.support.exchange import Exchange
 
 
 async def _ask(
-    fake: Upstream, body: bytes = b'{"input":"hi"}'
+    fake: ScriptedUpstream, body: bytes = b'{"input":"hi"}'
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     port = int(fake.url.split(":")[2].split("/")[0])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)

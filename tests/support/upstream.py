@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Step = bytes | float | anyio.Event
 
 
-class Upstream:
+class ScriptedUpstream:
     """Collects what the gateway asks for, in order of arrival."""
 
     def __init__(self, script: Callable[[Exchange], Any] | None = None) -> None:
@@ -71,7 +71,7 @@ class Upstream:
             pass  # the gateway hung up in mid-script, as tests of cancellation want it to
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator[Upstream]:
+    async def serving(self) -> AsyncIterator[ScriptedUpstream]:
         loop = asyncio.get_running_loop()
         self._server = server = await loop.create_server(lambda: _Connection(self), "127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
@@ -89,8 +89,8 @@ class Upstream:
 
 def upstream(
     script: Callable[[Exchange], Any] | None = None,
-) -> AbstractAsyncContextManager[Upstream]:
-    return Upstream(script).serving()
+) -> AbstractAsyncContextManager[ScriptedUpstream]:
+    return ScriptedUpstream(script).serving()
 
 
 async def _take(exchange: Exchange, step: Step) -> None:
@@ -105,7 +105,7 @@ async def _take(exchange: Exchange, step: Step) -> None:
 class _Connection(asyncio.Protocol):
     """One HTTP/1.1 connection, kept alive; its callbacks are httptools' too."""
 
-    def __init__(self, owner: Upstream) -> None:
+    def __init__(self, owner: ScriptedUpstream) -> None:
         self.owner = owner
         self.current: Exchange | None = None
         self.writable = asyncio.Event()

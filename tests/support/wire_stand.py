@@ -15,7 +15,7 @@ from tests.support.client import Client, connect
 from tests.support.error_log import expect_no_errors
 from tests.support.events import closed, completed, created, delta, in_progress, message, opened
 from tests.support.gateway import serving
-from tests.support.upstream import Upstream, upstream
+from tests.support.upstream import ScriptedUpstream, upstream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class WireStand:
     """`url` is the base URL that a client of the Responses API is given."""
 
-    fake: Upstream
+    fake: ScriptedUpstream
     server: GatewayServer
     url: str
 
@@ -36,13 +36,13 @@ class WireStand:
     def port(self) -> int:
         return int(self.url.split(":")[2].split("/")[0])
 
-    async def lane(self, client: Client, name: str | None = None, /, **extra: Any) -> Lane:
+    async def lane(self, client: Client, name: str | None = None, /, **extra: Any) -> RunningLane:
         """Start a response on this lane; it streams once this returns."""
         return await started(self.fake, client, name, **extra)
 
 
 @dataclass
-class Lane:
+class RunningLane:
     """A lane with a response under way, whose upstream answers when it is told to."""
 
     client: Client
@@ -69,13 +69,15 @@ class Lane:
         return response
 
 
-async def started(fake: Upstream, client: Client, name: str | None, /, **extra: Any) -> Lane:
+async def started(
+    fake: ScriptedUpstream, client: Client, name: str | None, /, **extra: Any
+) -> RunningLane:
     """A create goes through, and its answer begins."""
     await client.create(name, **extra)
     exchange = await fake.next()
     await exchange.send(created(), in_progress(), *opened())
     await client.until("response.content_part.added", lane=name)
-    return Lane(client, name, exchange)
+    return RunningLane(client, name, exchange)
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from tests.support.client import connect
 from tests.support.events import created, in_progress, opened, reply
 from tests.support.judge import judge, validate
 from tests.support.raw_client import BINARY, CLOSE, CONT, PING, PONG, TEXT, frame, raw
-from tests.support.wire_stand import Lane, WireStand, standing, talking
+from tests.support.wire_stand import RunningLane, WireStand, standing, talking
 
 if TYPE_CHECKING:
     from tests.support.client import Client
@@ -58,7 +58,7 @@ async def others(exchange: Exchange) -> None:
         await exchange.end()
 
 
-async def busy(stand: WireStand, client: Client) -> Lane:
+async def busy(stand: WireStand, client: Client) -> RunningLane:
     """A lane in the middle of a response."""
     await client.create("busy", user="busy")
     with anyio.fail_after(5):
@@ -67,7 +67,7 @@ async def busy(stand: WireStand, client: Client) -> Lane:
     exchange = stand.fake.exchanges[0]
     await exchange.send(created(), in_progress(), *opened())
     await client.until("response.content_part.added", lane="busy")
-    return Lane(client, "busy", exchange)
+    return RunningLane(client, "busy", exchange)
 
 
 #: Shrinking would take longer than a test may; what was drawn is printed.
