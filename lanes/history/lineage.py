@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from lanes.history.entries import CallKey
 
+    Entries = Iterable[Entry]
+
 #: Rough cost of a node and of an entry beside their JSON, in bytes. Without it, responses without
 #: items (`generate: false`) could pile up for ever.
 NODE_BYTES = 768
@@ -54,12 +56,7 @@ class Node:
 
     @classmethod
     def of(
-        cls,
-        id: str,
-        lane: str | None,
-        parent: Node | None,
-        input_items: Iterable[Entry],
-        output_items: Iterable[Entry],
+        cls, id: str, lane: str | None, parent: Node | None, inputs: Entries, outputs: Entries
     ) -> Node:
         """Return a node that no cache holds, as a parent from the response store is one.
 
@@ -67,10 +64,10 @@ class Node:
             id: The response's id.
             lane: The lane it ran on.
             parent: The response it continues.
-            input_items: Its own input.
-            output_items: Its output in the form that is replayed.
+            inputs: Its own input.
+            outputs: Its output in the form that is replayed.
         """
-        before, after = tuple(input_items), tuple(output_items)
+        before, after = tuple(inputs), tuple(outputs)
         entries = before + after
         return cls(
             id,

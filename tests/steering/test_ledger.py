@@ -200,3 +200,15 @@ def test_what_is_over_keeps_nothing_of_its_response(phase: TargetPhase) -> None:
 
 def test_find_knows_only_its_own() -> None:
     assert Ledger().find("r1") is None
+
+
+def test_those_that_wait_for_outputs_are_at_hand() -> None:
+    ledger = Ledger(max_targets=1)
+    first, second = opened(ledger, "r1"), opened(ledger, "r2")
+    assert ledger.awaiting_outputs == {}
+    ledger.end(first, TargetPhase.WAITING, [{"type": "function_call_output"}])
+    assert ledger.awaiting_outputs == {}, "forgotten with the oldest"
+    ledger.end(second, TargetPhase.WAITING, [{"type": "function_call_output"}])
+    assert ledger.awaiting_outputs == {"r2": second}
+    ledger.bind(second)
+    assert ledger.awaiting_outputs == {}

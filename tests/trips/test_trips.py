@@ -21,6 +21,7 @@ _UPSTREAM_WRITE = "gateway/upstream/transport/http/connection.py:send"
 def _within(trip: Trip, files: int, changes: int) -> None:
     numbers = f"{len(trip.files)} files and {trip.changes} changes of file"
     way = "\n".join(trip.steps)
+    assert {"gateway/client/socket.py", "lanes/worker.py"} <= set(trip.files), way
     assert len(trip.files) <= files, f"{numbers}:\n{way}"
     assert trip.changes <= changes, f"{numbers}:\n{way}"
 
@@ -31,7 +32,7 @@ async def test_a_create_with_a_parent_up_to_the_upstream_request() -> None:
         _, parent = await on.turn("a", previous_response_id=parent["id"])
         with recorded(_CLIENT_READ, _UPSTREAM_WRITE) as trip:
             await on.turn("a", previous_response_id=parent["id"])
-    _within(trip, 28, 50)
+    _within(trip, 28, 42)
 
 
 async def test_a_steer_up_to_the_request_of_the_successor() -> None:
@@ -60,3 +61,13 @@ async def test_a_text_delta_from_the_upstream_to_the_client() -> None:
             await running.send(delta("three"), until="response.output_text.delta")
         await running.finish()
     _within(trip, 8, 7)
+    assert trip.steps == [
+        _UPSTREAM_READ.partition(":")[0],
+        "gateway/upstream/transport/http/stream.py",
+        "gateway/upstream/transport/http/sse.py",
+        "lanes/worker.py",
+        "lanes/stream/run.py",
+        "lanes/codec.py",
+        "gateway/client/outbox.py",
+        _CLIENT_WRITE.partition(":")[0],
+    ]
