@@ -58,7 +58,7 @@ class ItemIndex:
         4. The event has neither name nor place: the last item of that type, if it has no end yet,
            or if the event is an end itself, which may come late.
 
-        What is found without its name goes by that name from now on.
+        An item that is found by 3 goes by the event's name, if any, from now on.
         """
         source_id = event.get("item_id")
         name = source_id if isinstance(source_id, str) and source_id else None

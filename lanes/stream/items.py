@@ -51,7 +51,7 @@ class Item:
         self.call: Part | None = None
         self._encrypted = encrypted
         self._base = public_fields(self.type, added)
-        # Only the end has it whole, but that there is some is known from the beginning.
+        # Only the end has it whole; the announcement shows that there is some.
         self._sealed = self.type == "reasoning" and bool(self._base.pop("encrypted_content", None))
         self._others: list[Any] = []
         self._shown: dict[str, Any] = {}

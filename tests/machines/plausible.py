@@ -47,19 +47,19 @@ class Style:
 
 @st.composite
 def styles(draw: DrawFn) -> Style:
-    """Any style whose items can be told apart and whose text is told at all."""
+    """Any style whose items can be distinguished and whose text is sent."""
     named = draw(st.sampled_from(["always", "always", "fresh", "never"]))
     placed = draw(st.booleans()) or named != "always"
-    told = draw(st.sampled_from([{"deltas"}, {"end"}, {"deltas", "end"}]))
+    sources = draw(st.sampled_from([{"deltas"}, {"end"}, {"deltas", "end"}]))
     # Without places nobody could tell that a new name is one of a new item.
-    steps = told if placed and told == {"end"} else told | {"added"}
+    steps = sources if placed and sources == {"end"} else sources | {"added"}
     steps |= draw(st.sets(st.sampled_from(["part", "text", "part end", "end"])))
     output = draw(st.sampled_from(["whole", "empty", "null", "renamed"]))
     return Style(named, placed, frozenset(steps), draw(st.booleans()), output)
 
 
 @dataclass
-class Told:
+class ItemEvents:
     """One item: as it is in the end, and the events about it in order."""
 
     item: Item
@@ -67,8 +67,10 @@ class Told:
     ends: list[Event]
 
 
-def told(style: Style, number: int, kind: str, pieces: int, fresh: Iterator[int]) -> Told:
-    """An item with one text of that kind, told in that style."""
+def item_events(
+    style: Style, number: int, kind: str, pieces: int, fresh: Iterator[int]
+) -> ItemEvents:
+    """An item with one text of that kind, in that style."""
     item_type, line, key, index = KINDS[kind]
     texts = [f"<{number}:{piece}>" for piece in range(pieces)]
     item = _whole(number, item_type)
@@ -96,7 +98,7 @@ def told(style: Style, number: int, kind: str, pieces: int, fresh: Iterator[int]
         "part end": [about(f"{stem}.done", part=part)] if line else [],
         "end": [whole(done(item))],
     }
-    return Told(item, _steps(opening, style), _steps(ending, style))
+    return ItemEvents(item, _steps(opening, style), _steps(ending, style))
 
 
 def _steps(steps: dict[str, list[Event]], style: Style) -> list[Event]:
@@ -125,7 +127,7 @@ def streams(draw: DrawFn) -> tuple[list[Event], int]:
     style, fresh = draw(styles()), count()
     kinds = draw(st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=4))
     pieces = draw(st.integers(1, 3))
-    items = [told(style, number, kind, pieces, fresh) for number, kind in enumerate(kinds)]
+    items = [item_events(style, number, kind, pieces, fresh) for number, kind in enumerate(kinds)]
     events = [created()]
     if style.named == "always" and draw(st.booleans()):
         events += _woven(draw, items)
@@ -142,7 +144,7 @@ def streams(draw: DrawFn) -> tuple[list[Event], int]:
     return [*events, {"type": "response.completed", "response": response}], pieces
 
 
-def _woven(draw: DrawFn, items: list[Told]) -> list[Event]:
+def _woven(draw: DrawFn, items: list[ItemEvents]) -> list[Event]:
     """The events of all items in turns, each item's own in their order."""
     lines = [deque([*item.events, *item.ends]) for item in items]
     if draw(st.booleans()):

@@ -49,10 +49,10 @@ def play(
 @contextmanager
 def _nothing_read() -> Iterator[None]:
     """Hypothesis likes to draw numbers that it reads in the modules loaded so far; not in here."""
-    known = providers.CONSTANTS_CACHE.cache
+    constants = providers.CONSTANTS_CACHE.cache
     with mock.patch.object(providers, "_get_local_constants", Constants):
-        known.clear()
+        constants.clear()
         try:
             yield
         finally:
-            known.clear()
+            constants.clear()

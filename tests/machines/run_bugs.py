@@ -67,7 +67,7 @@ def dangling_reasoning_is_replayed(original: Any) -> Any:
 
 @BUGS.plant(run, "usage")
 def usage_is_invented(original: Any) -> Any:
-    return lambda told: original(told) or original({"input_tokens": 0})
+    return lambda counts: original(counts) or original({"input_tokens": 0})
 
 
 @BUGS.plant(run, "response_error")

@@ -21,7 +21,7 @@ REASONING: dict[str, Any] = {
 }
 
 
-def said(text: str, item_id: str = "m") -> dict[str, Any]:
+def assistant(text: str, item_id: str = "m") -> dict[str, Any]:
     """What a model answers."""
     content = [{"type": "output_text", "text": text}]
     return {"type": "message", "id": item_id, "role": "assistant", "content": content}
@@ -54,12 +54,12 @@ def user(text: str) -> dict[str, Any]:
 
 def test_no_parent_starts_a_new_chain_on_a_used_lane_too() -> None:
     lineage = Lineage()
-    turn(lineage, "r1", "one", said("1"))
-    turn(lineage, "r2", "two", said("2"))
+    turn(lineage, "r1", "one", assistant("1"))
+    turn(lineage, "r2", "two", assistant("2"))
     assert lineage.resolve(None) is None
     assert lineage.effective(None) == []
-    assert history(lineage, "r2") == [user("two"), said("2")]
-    assert history(lineage, "r1") == [user("one"), said("1")]
+    assert history(lineage, "r2") == [user("two"), assistant("2")]
+    assert history(lineage, "r1") == [user("one"), assistant("1")]
 
 
 def test_an_unknown_parent_is_named_in_the_error() -> None:
@@ -74,19 +74,19 @@ def test_b20_items_are_replayed_in_their_order_before_the_tool_output() -> None:
     lineage = Lineage()
     call = {"type": "function_call", "id": "fc1", "call_id": "c1", "name": "w", "arguments": "{}"}
     result = {"type": "function_call_output", "call_id": "c1", "output": "ok"}
-    turn(lineage, "r1", "hi", said("let me see", "m1"), call)
+    turn(lineage, "r1", "hi", assistant("let me see", "m1"), call)
     turn(lineage, "r2", [result], after="r1")
-    assert history(lineage, "r2") == [user("hi"), said("let me see", "m1"), call, result]
+    assert history(lineage, "r2") == [user("hi"), assistant("let me see", "m1"), call, result]
 
 
 def test_b22_every_turn_is_carried_once_at_any_depth() -> None:
     lineage = Lineage()
-    turn(lineage, "r1", "my name is Ana", said("hello"))
-    turn(lineage, "r2", "ok", said("fine"), after="r1")
-    turn(lineage, "r3", "name?", said("Ana"), after="r2")
-    words = [user("my name is Ana"), said("hello"), user("ok"), said("fine")]
+    turn(lineage, "r1", "my name is Ana", assistant("hello"))
+    turn(lineage, "r2", "ok", assistant("fine"), after="r1")
+    turn(lineage, "r3", "name?", assistant("Ana"), after="r2")
+    words = [user("my name is Ana"), assistant("hello"), user("ok"), assistant("fine")]
     assert history(lineage, "r2") == words
-    assert history(lineage, "r3") == [*words, user("name?"), said("Ana")]
+    assert history(lineage, "r3") == [*words, user("name?"), assistant("Ana")]
 
 
 def test_b24_items_are_replayed_value_for_value() -> None:
@@ -98,7 +98,7 @@ def test_b24_items_are_replayed_value_for_value() -> None:
 
 def test_a_backends_own_form_is_replayed_and_found_by_the_clients_name_for_it() -> None:
     lineage = Lineage()
-    entry = Entry.of(said("x", "msg_ours"), b'{"id":"theirs"}')
+    entry = Entry.of(assistant("x", "msg_ours"), b'{"id":"theirs"}')
     node = lineage.keep("r1", "a", None, [], [entry])
     assert lineage.effective(node) == [b'{"id":"theirs"}']
     assert lineage.find_items(node, {"msg_ours"})["msg_ours"].data == b'{"id":"theirs"}'
@@ -108,21 +108,21 @@ def test_a_backends_own_form_is_replayed_and_found_by_the_clients_name_for_it() 
 def test_b33_a_warm_up_is_a_parent_twice_and_from_other_lanes() -> None:
     lineage = Lineage()
     turn(lineage, "rW", "context", lane="a")
-    turn(lineage, "rB", "b", said("B"), lane="b", after="rW")
-    turn(lineage, "rC", "c", said("C"), lane="c", after="rW")
-    assert history(lineage, "rB") == [user("context"), user("b"), said("B")]
-    assert history(lineage, "rC") == [user("context"), user("c"), said("C")]
+    turn(lineage, "rB", "b", assistant("B"), lane="b", after="rW")
+    turn(lineage, "rC", "c", assistant("C"), lane="c", after="rW")
+    assert history(lineage, "rB") == [user("context"), user("b"), assistant("B")]
+    assert history(lineage, "rC") == [user("context"), user("c"), assistant("C")]
 
 
 def test_b34_forks_do_not_see_each_other_and_share_their_parent() -> None:
     lineage = Lineage()
-    parent = turn(lineage, "rP", "p", said("P"), lane="p")
+    parent = turn(lineage, "rP", "p", assistant("P"), lane="p")
     before = lineage.bytes_held
-    x = turn(lineage, "rX", "x", said("X"), lane="x", after="rP")
-    y = turn(lineage, "rY", "y", said("Y"), lane="y", after="rP")
-    assert history(lineage, "rX") == [user("p"), said("P"), user("x"), said("X")]
-    assert history(lineage, "rY") == [user("p"), said("P"), user("y"), said("Y")]
-    assert history(lineage, "rP") == [user("p"), said("P")]
+    x = turn(lineage, "rX", "x", assistant("X"), lane="x", after="rP")
+    y = turn(lineage, "rY", "y", assistant("Y"), lane="y", after="rP")
+    assert history(lineage, "rX") == [user("p"), assistant("P"), user("x"), assistant("X")]
+    assert history(lineage, "rY") == [user("p"), assistant("P"), user("y"), assistant("Y")]
+    assert history(lineage, "rP") == [user("p"), assistant("P")]
     assert x.parent is y.parent is parent
     assert lineage.effective(x)[0] is lineage.effective(y)[0]
     assert lineage.bytes_held == before + x.size + y.size

@@ -136,8 +136,8 @@ OPEN = ("tools", "instructions", "prompt")
 
 def shown(request: dict[str, Any], *upstream: dict[str, Any]) -> dict[str, Any]:
     snapshots = Snapshots("resp_" + "0" * 32, request, 5)
-    for told in upstream:
-        snapshots.learn(told)
+    for response in upstream:
+        snapshots.learn(response)
     made: dict[str, Any] = json.loads(snapshots.snapshot("in_progress"))
     return made
 
@@ -171,8 +171,8 @@ def test_every_key_of_the_official_type_is_known() -> None:
     ours = {"id", "object", "created_at", "completed_at", "status", "error", "incomplete_details"}
     ours |= {"output", "usage"}
     # These are the reference's, and not the SDK's.
-    known = Response.model_fields.keys() | {"presence_penalty", "frequency_penalty", "store"}
-    assert known - ours == ECHOES.keys()
+    keys = Response.model_fields.keys() | {"presence_penalty", "frequency_penalty", "store"}
+    assert keys - ours == ECHOES.keys()
     assert GOOD.keys() == ECHOES.keys()
     assert DEFAULTS.keys() <= ECHOES.keys()
 
@@ -193,8 +193,12 @@ def test_what_fits_is_echoed(key: str) -> None:
 def test_what_does_not_fit_is_not_echoed(key: str) -> None:
     for good in GOOD[key]:
         for odd in spoiled({key: deepcopy(good)}):
-            said = {"model": "m", **odd}
-            for made in (shown(said), shown({"model": "m"}, said), shown({"model": "m"}, {}, said)):
+            source = {"model": "m", **odd}
+            for made in (
+                shown(source),
+                shown({"model": "m"}, source),
+                shown({"model": "m"}, {}, source),
+            ):
                 if key not in OPEN or kinds(made.get(key)) <= kinds(GOOD[key]):
                     Response.model_validate(made, strict=True)
 

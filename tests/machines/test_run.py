@@ -165,8 +165,8 @@ def test_an_error_before_created_is_a_refusal(error: Event) -> None:
 def test_an_error_after_created_is_a_failed_response(error: Event) -> None:
     last = ended("failed", error={"code": "server_error", "message": "again"})
     played = play([created(), added(message()), delta("par"), error, last])
-    told = {"code": "server_error", "message": "overloaded"}
-    assert told.items() <= played.terminal["error"].items()
+    expected = {"code": "server_error", "message": "overloaded"}
+    assert expected.items() <= played.terminal["error"].items()
     (item,) = played.output
     assert (item["status"], item["content"][0]["text"]) == ("incomplete", "par")
 

@@ -29,14 +29,14 @@ pytestmark = pytest.mark.timeout(120)
 
 def pieces(played: Played) -> dict[str, list[int]]:
     """The pieces of each item's text, in the order in which they are in the output."""
-    found: dict[str, list[int]] = defaultdict(list)
+    order: dict[str, list[int]] = defaultdict(list)
     for item in played.output:
         parts = [*item.get("content", ()), *item.get("summary", ())]
         texts = [part.get("text", part.get("refusal")) for part in parts]
         texts += [item.get("arguments", ""), item.get("input", "")]
         for number, piece in PIECE.findall("".join(texts)):
-            found[number].append(int(piece))
-    return found
+            order[number].append(int(piece))
+    return order
 
 
 def follow(played: Played) -> None:
@@ -58,7 +58,7 @@ def test_a_plausible_stream_becomes_a_strict_one(
     events, each = stream
     played = play(events, profile=profile)
     assert played.terminal["status"] == "completed"
-    assert all(found == list(range(each)) for found in pieces(played).values())
+    assert all(order == list(range(each)) for order in pieces(played).values())
     numbers = set(PIECE.findall(str(events)))
     assert len(pieces(played)) == len({number for number, _ in numbers})
 
@@ -71,7 +71,7 @@ def test_a_plausible_stream_may_end_anywhere(
     kept = data.draw(st.integers(1, len(events) - 1))
     played = play(events[:kept])
     assert played.terminal["status"] == "failed"
-    assert all(found == list(range(len(found))) for found in pieces(played).values())
+    assert all(order == list(range(len(order))) for order in pieces(played).values())
 
 
 @given(spoiled(), PROFILES)

@@ -115,7 +115,7 @@ def test_many_calls_may_end_backwards() -> None:
     many = [call(str(n), id=f"f{n}", call_id=f"c{n}") for n in range(300)]
     events = [*map(added, many), *map(done, reversed(many))]
     played = play([created(), *events, completed(many)])
-    assert [found[2] for found in calls(played)] == [str(n) for n in range(300)]
+    assert [row[2] for row in calls(played)] == [str(n) for n in range(300)]
 
 
 def test_what_comes_during_a_call_waits_for_its_end() -> None:

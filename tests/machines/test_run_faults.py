@@ -163,11 +163,11 @@ KINDS = [
 def test_an_error_is_told_as_if_it_came_by_http(
     error: dict[str, Any], status: int, code: str, kind: str
 ) -> None:
-    told = {"message": "boom", **error}
-    for event in (told, {"type": "error", "error": told}):
+    fields = {"message": "boom", **error}
+    for event in (fields, {"type": "error", "error": fields}):
         fault = reported_fault(event)
         assert (fault.status, fault.code, fault.type) == (status, code, kind)
-    answer = answer_fault(status, {}, encode({"error": told}))
+    answer = answer_fault(status, {}, encode({"error": fields}))
     if "error_type" not in error and error.get("type") != "response.zebra":
         assert (answer.code, answer.type) == (code, kind)
     assert (response_error(fault)["code"] == "rate_limit_exceeded") is (status == 429)
@@ -192,9 +192,9 @@ DETAILS: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("told", "kept"), DETAILS)
-def test_a_failed_response_keeps_what_its_error_says(told: Any, kept: Any) -> None:
-    error = {"code": "server_error", "message": "boom", **told}
+@pytest.mark.parametrize(("fields", "kept"), DETAILS)
+def test_a_failed_response_keeps_what_its_error_says(fields: Any, kept: Any) -> None:
+    error = {"code": "server_error", "message": "boom", **fields}
     shown = {"code": "server_error", "message": "boom", **kept}
     ends = [ended("failed", error=error), {"type": "error", "error": error}]
     for end in ends:

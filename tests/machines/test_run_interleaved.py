@@ -26,13 +26,13 @@ from tests.machines.test_run_items import texts
 
 PROFILES = [PLAIN, openai.DIALECT.profile, llamacpp.DIALECT.profile, ollama.DIALECT.profile]
 
-Told = tuple[Item, str]
-THOUGHT: Told = (reasoning("abc"), "reasoning_text")
-SAID: Told = (message("def", id="m2"), "output_text")
-SAID_TOO: Told = (message("ghi", id="m3"), "output_text")
-CALLED: Told = (call("123", id="f1", call_id="c1"), "function_call_arguments")
-CALLED_TOO: Told = (call("456", id="f2", call_id="c2"), "function_call_arguments")
-PAIRS: dict[str, tuple[Told, ...]] = {
+ItemText = tuple[Item, str]
+THOUGHT: ItemText = (reasoning("abc"), "reasoning_text")
+SAID: ItemText = (message("def", id="m2"), "output_text")
+SAID_TOO: ItemText = (message("ghi", id="m3"), "output_text")
+CALLED: ItemText = (call("123", id="f1", call_id="c1"), "function_call_arguments")
+CALLED_TOO: ItemText = (call("456", id="f2", call_id="c2"), "function_call_arguments")
+PAIRS: dict[str, tuple[ItemText, ...]] = {
     "thought, said": (THOUGHT, SAID),
     "said, thought": (SAID, THOUGHT),
     "said twice": (SAID, SAID_TOO),
@@ -44,12 +44,12 @@ PAIRS: dict[str, tuple[Told, ...]] = {
 }
 
 
-def text_of(told: Told) -> str:
-    (found,) = texts(play([created(), done(told[0]), completed()]))
-    return found
+def text_of(item_text: ItemText) -> str:
+    (text,) = texts(play([created(), done(item_text[0]), completed()]))
+    return text
 
 
-def announced(items: tuple[Told, ...], *, parts: bool) -> list[Event]:
+def announced(items: tuple[ItemText, ...], *, parts: bool) -> list[Event]:
     events = []
     for place, (item, kind) in enumerate(items):
         events.append(added(item, place))
@@ -60,9 +60,9 @@ def announced(items: tuple[Told, ...], *, parts: bool) -> list[Event]:
     return events
 
 
-def pieces(told: Told, place: int, *, named: bool) -> list[Event]:
-    item, kind = told
-    text = text_of(told).split(" ")[1]
+def pieces(item_text: ItemText, place: int, *, named: bool) -> list[Event]:
+    item, kind = item_text
+    text = text_of(item_text).split(" ")[1]
     name = item["id"] if named else None
     return [delta(letter, name, kind, output_index=place) for letter in text]
 
@@ -79,11 +79,11 @@ ENDS = {
 @pytest.mark.parametrize("parts", [False, True])
 @pytest.mark.parametrize("named", [False, True])
 def test_items_that_take_turns_are_put_one_after_the_other(
-    items: tuple[Told, ...], ends: Any, parts: bool, named: bool
+    items: tuple[ItemText, ...], ends: Any, parts: bool, named: bool
 ) -> None:
     """All are announced first, then each delta in turn is another item's."""
-    told = [pieces(item, place, named=named) for place, item in enumerate(items)]
-    turns = [event for turn in zip(*told, strict=True) for event in turn]
+    filled = [pieces(item, place, named=named) for place, item in enumerate(items)]
+    turns = [event for turn in zip(*filled, strict=True) for event in turn]
     closing = [done(items[place][0], place) for place in ends(len(items))]
     for profile in PROFILES:
         for output in ([], [item for item, _ in items]):
@@ -93,9 +93,9 @@ def test_items_that_take_turns_are_put_one_after_the_other(
 
 
 @pytest.mark.parametrize("items", PAIRS.values(), ids=list(PAIRS))
-def test_the_later_item_may_be_filled_first(items: tuple[Told, ...]) -> None:
-    told = [pieces(item, place, named=True) for place, item in enumerate(items)]
-    turns = [event for turn in zip(*told, strict=True) for event in reversed(turn)]
+def test_the_later_item_may_be_filled_first(items: tuple[ItemText, ...]) -> None:
+    filled = [pieces(item, place, named=True) for place, item in enumerate(items)]
+    turns = [event for turn in zip(*filled, strict=True) for event in reversed(turn)]
     events = [created(), *announced(items, parts=False), *turns]
     played = play([*events, completed([item for item, _ in items])])
     assert texts(played) == [text_of(item) for item in items]
@@ -105,12 +105,12 @@ def shown(events: list[Event]) -> list[str]:
     """The deltas that the client has after each event."""
     run, sent = start()
     run.receive(None, encode(created()))
-    found = []
+    deltas = []
     for event in events:
         before = len(sent)
         run.receive(None, encode(event))
-        found.append("".join(e["delta"] for e in sent[before:] if e["type"].endswith("delta")))
-    return found
+        deltas.append("".join(e["delta"] for e in sent[before:] if e["type"].endswith("delta")))
+    return deltas
 
 
 LIVE: dict[str, tuple[list[Event], list[str]]] = {
@@ -173,8 +173,8 @@ def test_an_item_that_was_announced_for_nothing_holds_the_next_up_for_eight_even
 
 def test_text_that_was_announced_early_comes_late_by_eight_events_at_most() -> None:
     thought = [delta(letter, "rs1", "reasoning_text") for letter in "xyz"]
-    said = [delta(str(n)) for n in range(12)]
-    seen = shown([added(reasoning(), 0), added(message(), 1), *thought, *said])
+    words = [delta(str(n)) for n in range(12)]
+    seen = shown([added(reasoning(), 0), added(message(), 1), *thought, *words])
     assert seen == ["", "", "x", "y", "z", *[""] * 8, "012345678", "9", "10", "11"]
 
 

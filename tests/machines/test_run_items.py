@@ -24,12 +24,12 @@ from tests.machines.drive import Event, Played, play
 
 def texts(played: Played) -> list[str]:
     """Each item's type and text, in order."""
-    found = []
+    shown = []
     for item in played.output:
         parts = [*item.get("summary", ()), *item.get("content", ())]
         text = "".join(part.get("text", part.get("refusal")) for part in parts)
-        found.append(f"{item['type']} {text}{item.get('arguments', '')}{item.get('input', '')}")
-    return found
+        shown.append(f"{item['type']} {text}{item.get('arguments', '')}{item.get('input', '')}")
+    return shown
 
 
 PART = {"type": "response.content_part.added", "item_id": "m1", "content_index": 0}

@@ -35,8 +35,8 @@ def test_a_refusal_is_a_part_like_any_other() -> None:
     at = {"content_index": 1}
     events = [opened(TEXT, content_index=0), delta("a", content_index=0), opened(REFUSAL, **at)]
     events += [delta("no", "m1", "refusal", **at)]
-    for said in (events, events[1:2] + events[3:], events[:2], []):
-        played = play([created(), *said, done(whole), completed([whole])])
+    for middle in (events, events[1:2] + events[3:], events[:2], []):
+        played = play([created(), *middle, done(whole), completed([whole])])
         assert parts(played) == [("output_text", "a"), ("refusal", "no")]
         assert played.texts("refusal") == "no"
 
@@ -82,8 +82,8 @@ def test_summaries_need_no_part_events() -> None:
         events.append({"type": "response.reasoning_summary_text.done", "text": text, **at})
     summary = [{"type": "summary_text", "text": text} for text in ("one", "two")]
     whole = reasoning(summary=summary, content=None)
-    for said in (events, events[:1], []):
-        played = play([added(reasoning(), 0), *said, done(whole, 0), completed()])
+    for middle in (events, events[:1], []):
+        played = play([added(reasoning(), 0), *middle, done(whole, 0), completed()])
         assert parts(played, "summary") == [("summary_text", "one"), ("summary_text", "two")]
         assert played.output[0]["content"] == []
 
@@ -145,16 +145,16 @@ LOGPROBS: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("told", "shown"), LOGPROBS)
-def test_logprobs_are_made_whole(told: dict[str, Any], shown: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("given", "shown"), LOGPROBS)
+def test_logprobs_are_made_whole(given: dict[str, Any], shown: dict[str, Any]) -> None:
     tops: list[tuple[Any, Any]] = [
         (None, []),
         ({"a": 1}, []),
-        ([told, 5], [{"token": told["token"], **shown}]),
+        ([given, 5], [{"token": given["token"], **shown}]),
     ]
     for top, top_shown in tops:
-        one = {**told, "top_logprobs": top}
-        whole = {"token": told["token"], **shown, "top_logprobs": top_shown}
+        one = {**given, "top_logprobs": top}
+        whole = {"token": given["token"], **shown, "top_logprobs": top_shown}
         final = message(None, content=[TEXT | {"text": "a", "logprobs": [one, None]}])
         for events in ([delta("a", logprobs=[one, "x"])], [done(final)]):
             played = play([created(), *events, completed()])
@@ -166,13 +166,13 @@ def test_annotations_are_kept_for_the_end() -> None:
     note = {"type": "url_citation", "url": "u", "title": "t", "start_index": 0, "end_index": 1}
     event: Event = {"type": "response.output_text.annotation.added", "annotation": note}
     event |= {"item_id": "m1", "output_index": 0, "content_index": 3, "annotation_index": 9}
-    said = [delta("a", content_index=3), event, event]
-    played = play([created(), *said, completed()])
+    middle = [delta("a", content_index=3), event, event]
+    played = play([created(), *middle, completed()])
     seen = played.of("output_text.annotation.added")
     assert [(e["content_index"], e["annotation_index"]) for e in seen] == [(0, 0), (0, 1)]
     assert played.output[0]["content"][0]["annotations"] == [note, note]
     whole = message(None, content=[TEXT | {"text": "a", "annotations": [note]}])
-    played = play([created(), *said, done(whole), event, completed()])
+    played = play([created(), *middle, done(whole), event, completed()])
     assert played.output[0]["content"][0]["annotations"] == [note]
     assert len(played.of("output_text.annotation.added")) == 2
     early = play([created(), event, added(message()), event, delta("a"), completed()])

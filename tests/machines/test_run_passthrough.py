@@ -84,8 +84,8 @@ def test_numbers_that_go_back_are_worth_one_warning(
 ) -> None:
     events = [created(), added(message()), delta("a"), done(message("a")), completed()]
     plain = play(events).events
-    told = [event | {"sequence_number": n} for event, n in zip(events, numbers, strict=False)]
-    assert play([*told, *events[len(told) :]]).events == plain
+    numbered = [event | {"sequence_number": n} for event, n in zip(events, numbers, strict=False)]
+    assert play([*numbered, *events[len(numbered) :]]).events == plain
     assert sum("go back" in record.getMessage() for record in caplog.records) == warned
 
 

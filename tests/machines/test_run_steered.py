@@ -34,8 +34,8 @@ def stopped(run: Run) -> None:
 
 
 def text(sent: list[dict[str, Any]]) -> str:
-    found: str = sent[-1]["response"]["output"][0]["content"][0]["text"]
-    return found
+    streamed: str = sent[-1]["response"]["output"][0]["content"][0]["text"]
+    return streamed
 
 
 def test_the_upstream_finds_the_boundary() -> None:

@@ -106,16 +106,18 @@ def test_what_a_tool_streams_passes_about_the_item_the_client_knows(kind: str, n
     first = {**item, "status": "in_progress"}
     opening = {"type": "response.output_item.added", "output_index": 4, "item": first}
     place = {"output_index": 4} | ({"item_id": "t1"} if named else {})
-    told = [{"type": f"response.{k}", **place, **fields} for k, fields in STREAMED[kind]]
-    played = play([created(), delta("a"), opening, *told, done(item, 4), delta("b"), completed()])
+    streamed = [{"type": f"response.{k}", **place, **fields} for k, fields in STREAMED[kind]]
+    played = play(
+        [created(), delta("a"), opening, *streamed, done(item, 4), delta("b"), completed()]
+    )
     if kind != "zebra_call":
         assert played.terminal["status"] == "completed"
     shown = next(e["item"] for e in played.of("output_item.added") if e["item"]["type"] == kind)
-    kinds = {event["type"] for event in told}
+    kinds = {event["type"] for event in streamed}
     passed = [event for event in played.events if event["type"] in kinds]
     ours = {"item_id": shown["id"], "output_index": 1}
     assert [{**e, "sequence_number": 0} for e in passed] == [
-        {**e, **ours, "sequence_number": 0} for e in told
+        {**e, **ours, "sequence_number": 0} for e in streamed
     ]
     assert shown["id"] != "t1"
     assert shown["type"] == kind

@@ -125,8 +125,8 @@ def test_what_comes_late_replaces_a_default_only(key: str, value: Any) -> None:
 
 
 def test_the_service_tier_is_the_one_that_was_used() -> None:
-    def tiers(asked: Any, *told: Any) -> list[Any]:
-        first, last = (created(service_tier=told[0]), completed(service_tier=told[1]))
+    def tiers(asked: Any, *given: Any) -> list[Any]:
+        first, last = (created(service_tier=given[0]), completed(service_tier=given[1]))
         played = play([first, last], {"model": "m", "service_tier": asked})
         return [
             event["response"]["service_tier"]
@@ -161,17 +161,17 @@ OUTCOMES: dict[str, list[Any]] = {
 @pytest.mark.parametrize(("key", "values"), OUTCOMES.items())
 def test_what_a_response_came_to_is_what_was_said_last(key: str, values: list[Any]) -> None:
     first, last = values
-    for told, shown in (
+    for given, shown in (
         ((None, last), last),
         ((first, last), last),
         ((first, None), first),
         ((first, "zebra"), first),
         ((None, None), None),
     ):
-        events = [created(**{key: told[0]}), completed(**{key: told[1]})]
+        events = [created(**{key: given[0]}), completed(**{key: given[1]})]
         played = play(events, {"model": "m"})
         assert played.terminal[key] == shown
-        assert played.events[0]["response"][key] == told[0]
+        assert played.events[0]["response"][key] == given[0]
 
 
 def test_a_null_that_was_said_first_is_no_answer_and_stays() -> None:
@@ -238,8 +238,8 @@ def test_usage(reported: Any, counts: tuple[int, int, int] | None) -> None:
 def test_usage_keeps_its_details() -> None:
     into, out = {"cached_tokens": 2, "cache_write_tokens": 1}, {"reasoning_tokens": 3}
     for one, two in (("input", "output"), ("prompt", "completion")):
-        told: dict[str, Any] = {f"{one}_tokens": 5, f"{two}_tokens": 4}
-        told |= {f"{one}_tokens_details": into, f"{two}_tokens_details": out}
-        made = usage(told)
+        given: dict[str, Any] = {f"{one}_tokens": 5, f"{two}_tokens": 4}
+        given |= {f"{one}_tokens_details": into, f"{two}_tokens_details": out}
+        made = usage(given)
         assert made is not None
         assert (made["input_tokens_details"], made["output_tokens_details"]) == (into, out)
