@@ -73,7 +73,7 @@ class _Backend:
         self._events = 0
 
     async def measure(self, count: int) -> float:
-        """Send so many events to a new client; return the CPU microseconds of one (see `Case`)."""
+        """Send `count` events to a new client; return the CPU microseconds of one (see `Case`)."""
         self._events = spent = 0
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.setblocking(False)  # noqa: FBT003
@@ -93,7 +93,7 @@ class _Backend:
         return spent / 1000 / (bursts * self._burst)
 
     async def _send(self, peer: socket.socket, events: int) -> int:
-        """Send a burst and return the nanoseconds until the client has read so many events."""
+        """Send a burst and return the nanoseconds until the client has read `events` in all."""
         peer.send(self._data)
         started = time.thread_time_ns()
         while self._events < events:  # noqa: ASYNC110  (the turns of the loop are measured)

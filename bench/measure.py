@@ -26,7 +26,7 @@ _STEPS_A_TURN = 100
 class Case:
     """One row of a table.
 
-    `measure` handles so many events and returns the CPU microseconds of one of them, or None where
+    `measure` handles that number of events and returns the CPU microseconds of one, or None where
     the case cannot run here; then `note` says why.
     """
 

@@ -44,20 +44,8 @@ def summary(plan: LoadPlan, tally: Tally, *, interrupted: bool = False) -> dict[
         "slow_readers": plan.slow_readers,
         "seconds": round(tally.seconds, 3),
         "interrupted": interrupted,
-        "responses": {
-            "sent": tally.started,
-            "forks": tally.forks,
-            "successors": tally.successors,
-            **{name: tally.statuses[name] for name in ("completed", "incomplete", "failed")},
-            "refused": tally.statuses["refused"],
-            "unfinished": tally.unfinished,
-        },
-        "steers": {
-            **{name: tally.steers[name] for name in _STEERS},
-            "shown": tally.markers.shown,
-            "unsettled": tally.unsettled,
-            "failed": dict(tally.steer_failures.most_common()),
-        },
+        "responses": _responses(tally),
+        "steers": _steers(tally),
         "events": tally.events,
         "bytes": tally.size,
         "events_per_second": round(tally.events / seconds, 1),
@@ -69,20 +57,7 @@ def summary(plan: LoadPlan, tally: Tally, *, interrupted: bool = False) -> dict[
         "steer_to_accepted_ms": _timing(tally.steer_to_accepted),
         "steer_to_successor_ms": _timing(tally.steer_to_successor),
         "errors": dict(tally.errors.most_common()),
-        "violations": {
-            "count": tally.broken,
-            "rules": dict(tally.rules.most_common()),
-            "first": [
-                {
-                    "rule": str(violation.fault.rule),
-                    "message": violation.fault.message,
-                    "connection": violation.connection,
-                    "lane": violation.lane,
-                    "event": violation.event,
-                }
-                for violation in tally.violations
-            ],
-        },
+        "violations": _violations(tally),
         "client_cpu_us_per_event": round(tally.cpu * 1e6 / max(1, tally.events), 2),
         "client_cpu_share": round(tally.cpu / seconds, 3),
     }
@@ -133,6 +108,40 @@ def progress(plan: LoadPlan, tally: Tally, events_per_second: float) -> Text:
     text = Text(f"{plan.url}\n", style="bold red" if tally.broken else "bold", end="")
     text.append("\n".join(f"  {name:<13}{value}" for name, value in lines.items()), "not bold")
     return text
+
+
+def _responses(tally: Tally) -> dict[str, int]:
+    return {
+        "sent": tally.started,
+        "forks": tally.forks,
+        "successors": tally.successors,
+        **{name: tally.statuses[name] for name in ("completed", "incomplete", "failed")},
+        "refused": tally.statuses["refused"],
+        "unfinished": tally.unfinished,
+    }
+
+
+def _steers(tally: Tally) -> dict[str, Any]:
+    return {
+        **{name: tally.steers[name] for name in _STEERS},
+        "shown": tally.markers.shown,
+        "unsettled": tally.unsettled,
+        "failed": dict(tally.steer_failures.most_common()),
+    }
+
+
+def _violations(tally: Tally) -> dict[str, Any]:
+    first = [
+        {
+            "rule": str(violation.fault.rule),
+            "message": violation.fault.message,
+            "connection": violation.connection,
+            "lane": violation.lane,
+            "event": violation.event,
+        }
+        for violation in tally.violations
+    ]
+    return {"count": tally.broken, "rules": dict(tally.rules.most_common()), "first": first}
 
 
 def _timing(histogram: Histogram) -> dict[str, float | None]:

@@ -142,8 +142,8 @@ class Tally:
     @property
     def unsettled(self) -> int:
         """Steers that are neither committed nor failed."""
-        settled = self.steers["committed"] + self.steer_failures.total()
-        return self.steers["sent"] - settled
+        decided = self.steers["committed"] + self.steer_failures.total()
+        return self.steers["sent"] - decided
 
     @property
     def seconds(self) -> float:
