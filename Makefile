@@ -40,9 +40,9 @@ imports: $(VENV)/dev ## Check which package imports which.
 tests: $(VENV)/dev $(VENV)/demo ## Run all tests, in as many processes as there are cores.
 	$(PYTEST)
 
-lowest: $(LOWEST)/dev ## Run the tests of the wire on the lowest versions that pyproject.toml allows.
+lowest: $(LOWEST)/dev ## Run the tests of the wire and the stores on the lowest versions that pyproject.toml allows.
 	@cat $(LOWEST)/versions.txt
-	$(LOWEST)/bin/python -m pytest --numprocesses auto --dist loadfile tests/wire
+	$(LOWEST)/bin/python -m pytest --numprocesses auto --dist loadfile tests/wire tests/stores
 
 format: $(VENV)/dev ## Format the code and apply ruff's safe fixes.
 	$(BIN)/ruff check --fix .

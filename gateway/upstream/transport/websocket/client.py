@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gateway.upstream.transport import defaults
 from gateway.upstream.transport.faults import SocketFull
 from gateway.upstream.transport.request_head import sendable_headers
 from gateway.upstream.transport.retries import retry
@@ -46,7 +47,7 @@ class WebSocketClient:
         base_url: str,
         limits: WebSocketLimits | None = None,
         *,
-        retries: int = 2,
+        retries: int = defaults.RETRIES,
         native: bool = False,
         tls: ssl.SSLContext | None = None,
         proxies: Mapping[str, str] | None = None,
