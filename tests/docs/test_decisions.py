@@ -9,6 +9,10 @@ from pathlib import Path
 TOP = Path(__file__).parents[2]
 TEXT = (TOP / "DECISIONS.md").read_text("utf-8")
 DECISIONS = re.findall(r"^## (D\d+) ", TEXT, re.MULTILINE)
+# Decisions that shape no line of code, and where they show instead.
+ELSEWHERE = {
+    "D11": "Makefile and constraints.txt",
+}
 
 
 def cited(*folders: str) -> dict[str, set[str]]:
@@ -31,6 +35,12 @@ def test_each_cited_decision_exists() -> None:
     places = cited("gateway", "lanes", "steering", "tests", "bench", "examples")
     places.pop("D401", None)  # a rule of ruff
     assert {number: files for number, files in places.items() if number not in DECISIONS} == {}
+
+
+def test_each_decision_is_cited_where_it_shapes_the_code() -> None:
+    places = cited("gateway", "lanes", "steering")
+    uncited = [number for number in DECISIONS if not places.get(number)]
+    assert uncited == list(ELSEWHERE)
 
 
 def test_each_file_that_a_decision_names_exists() -> None:
