@@ -28,6 +28,9 @@ from tests.support.dialect_reading import check, chunks
 if TYPE_CHECKING:
     from tests.machines.drive import Played
 
+# Many examples, and in a parallel run other processes share the cores.
+pytestmark = pytest.mark.timeout(120)
+
 TOOLS = [{"type": "function", "name": "f"}, {"type": "custom", "name": "sh"}]
 REQUEST: dict[str, Any] = {"model": "m", "input": "hi", "store": False, "tools": TOOLS}
 

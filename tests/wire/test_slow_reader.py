@@ -103,7 +103,7 @@ async def babble(exchange: Exchange) -> None:
 @pytest.mark.parametrize("pings", [20.0, 0.05])
 async def test_no_progress_closes_with_1013(pings: float) -> None:
     """Also where pings are quicker: who reads nothing cannot see them."""
-    limits = {"send_buffer_bytes": BOUND, "stall_timeout": 0.3}
+    limits = {"send_buffer_bytes": BOUND, "stall_timeout": 0.6}
     async with (
         standing(long(500), **limits, ping_interval=pings, ping_timeout=pings) as stand,
         raw(stand.port, receive_buffer=1 << 17) as client,
