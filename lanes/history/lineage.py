@@ -249,7 +249,8 @@ def resolve_input(
 
     Raises:
         ClientFault: A reference names an unknown item, or an output answers a call that is neither
-            in the chain of `node` nor among `items` (400, param `input`).
+            in the chain of `node` nor among `items` (400, param `input`). It counts as a 4xx of the
+            continuation (D9).
     """
     entries: list[Entry] = []
     references: dict[int, str] = {}
