@@ -21,7 +21,7 @@ def asked(*items: Item, **body: Any) -> Body:
     return made
 
 
-def told(*items: Item, **body: Any) -> list[Any]:
+def in_short(*items: Item, **body: Any) -> list[Any]:
     """Its messages, short: role and content, calls as `call:ID`, outputs as `ID=output`."""
     return [_short(message) for message in asked(*items, **body)["messages"]]
 

@@ -31,9 +31,9 @@ def text(*pieces: str) -> list[Chunk]:
 
 def call(index: int | None, name: str | None = None, arguments: Any = "", id: Any = None) -> Chunk:
     """One chunk with one piece of a call; what is None is left out."""
-    told = {"index": index, "id": id}
+    entry = {"index": index, "id": id}
     function = {"name": name, "arguments": arguments}
-    made = {key: value for key, value in told.items() if value is not None}
+    made = {key: value for key, value in entry.items() if value is not None}
     made["function"] = {key: value for key, value in function.items() if value is not None}
     return chunk(tool_calls=[made])
 
@@ -45,8 +45,8 @@ def counted(**extra: Any) -> Chunk:
 
 def body(chunks: Iterable[Chunk | bytes], *, done: bool = True) -> bytes:
     """A body of these chunks; bytes are taken as they are."""
-    told = (one if isinstance(one, bytes) else b"data: %b\n\n" % encode(one) for one in chunks)
-    return b"".join(told) + (DONE if done else b"")
+    events = (one if isinstance(one, bytes) else b"data: %b\n\n" % encode(one) for one in chunks)
+    return b"".join(events) + (DONE if done else b"")
 
 
 def hear(
@@ -85,7 +85,7 @@ def whole(*chunks: Chunk, finish: str = "stop", **request: Any) -> Played:
     return played(*chunks, chunk(finish), counted(), **request)
 
 
-def said(item: dict[str, Any]) -> str:
+def described(item: dict[str, Any]) -> str:
     """The text of an item, its type before it."""
     parts = [*item.get("summary", ()), *item.get("content", ())]
     texts = [part.get("text", part.get("refusal")) for part in parts]
@@ -93,6 +93,6 @@ def said(item: dict[str, Any]) -> str:
     return " ".join([item["type"], "".join(texts), *call]).strip()
 
 
-def outcome(told: Played) -> list[str]:
+def outcome(played: Played) -> list[str]:
     """How it ended, and what was said."""
-    return [told.terminal["status"], *map(said, told.output)]
+    return [played.terminal["status"], *map(described, played.output)]

@@ -76,15 +76,15 @@ def _thought(draw: DrawFn, piece: Callable[[], str]) -> list[Item]:
 
 
 def _called(draw: DrawFn, piece: Callable[[], str]) -> list[Item]:
-    name, told = piece(), piece()
+    name, output_text = piece(), piece()
     custom = draw(st.integers(0, 3)) == 0
     given = {"input": "ls"} if custom else {"arguments": draw(st.sampled_from(ARGUMENTS))}
     kind = "custom_tool_call" if custom else "function_call"
     call_id = f"call_{name[1:-1]}"
     call = {"type": kind, "call_id": call_id, "name": name, **given}
     call |= _some(draw, id="fc-1", status="completed")
-    parts = [{"type": "input_text", "text": told}, *([IMAGE] if draw(st.booleans()) else [])]
-    output = told if draw(st.booleans()) else parts
+    parts = [{"type": "input_text", "text": output_text}, *([IMAGE] if draw(st.booleans()) else [])]
+    output = output_text if draw(st.booleans()) else parts
     answer = {"type": f"{kind}_output", "call_id": call_id, "output": output}
     between = _asked(draw, piece) if draw(st.booleans()) else []
     return [call, *between, answer] if draw(st.integers(0, 4)) else [call]

@@ -48,20 +48,20 @@ def sent(events: Iterable[Event], profile: Profile, request: Event | None = None
     return played
 
 
-def differences(told: Event, got: Event) -> set[str]:
+def differences(original: Event, got: Event) -> set[str]:
     """The keys of an event that did not arrive with their value, written as paths."""
-    return set(_differences(told, got, ""))
+    return set(_differences(original, got, ""))
 
 
-def _differences(told: Any, got: Any, path: str) -> Iterator[str]:
-    if isinstance(told, dict) and isinstance(got, dict):
-        for key, value in told.items():
+def _differences(original: Any, got: Any, path: str) -> Iterator[str]:
+    if isinstance(original, dict) and isinstance(got, dict):
+        for key, value in original.items():
             place = f"{path}.{key}" if path else key
             yield from _differences(value, got[key], place) if key in got else (place,)
-    elif isinstance(told, list) and isinstance(got, list) and len(told) == len(got):
-        for one, other in zip(told, got, strict=True):
+    elif isinstance(original, list) and isinstance(got, list) and len(original) == len(got):
+        for one, other in zip(original, got, strict=True):
             yield from _differences(one, other, f"{path}.*")
-    elif told != got or type(told) is not type(got):
+    elif original != got or type(original) is not type(got):
         yield path
 
 
@@ -114,9 +114,9 @@ def error(status: int, shape: str) -> Event:
     """The `error` event that a refusal of that shape becomes."""
     code, kind, message, param = SHAPES[shape][1]
     default_code, default_kind = DEFAULTS[status]
-    told: Event = {"type": kind or default_kind, "code": code or default_code}
-    told |= {"message": message, "param": param, "headers": KEPT}
-    return {"type": "error", "status": status, "stream_id": "a", "error": told}
+    original: Event = {"type": kind or default_kind, "code": code or default_code}
+    original |= {"message": message, "param": param, "headers": KEPT}
+    return {"type": "error", "status": status, "stream_id": "a", "error": original}
 
 
 async def refusals(dialect: str, statuses: Mapping[int, object]) -> None:

@@ -45,8 +45,8 @@ def test_any_history_is_taken(dialect: str, history: list[Item]) -> None:
     assert asked(dialect, request["input"]) == request
     given = request["input"]
     if dialect == "huggingface":
-        told = {*pieces(given, "message")}
-        assert told >= {*pieces(history, "message", *FUNCTIONS)}
+        replayed = {*pieces(given, "message")}
+        assert replayed >= {*pieces(history, "message", *FUNCTIONS)}
         return
     assert pieces(given, "message") == pieces(history, "message")
     assert sorted(pieces(given, *FUNCTIONS)) == sorted(pieces(history, *FUNCTIONS))

@@ -82,7 +82,7 @@ _other = st.one_of(
     st.sampled_from([b"data: [DONE]\n\n", b": ping\n\n", b"data: {\n\n", b"data: 7\n\n"]),
 )  # fmt: skip
 _bodies = st.builds(
-    lambda told, others, done: body([*told, *others], done=done),
+    lambda drawn, others, done: body([*drawn, *others], done=done),
     st.lists(_said, max_size=8),
     st.lists(_said | _other, max_size=6),
     st.booleans(),
@@ -158,11 +158,11 @@ def test_a_steer_after_any_event_makes_a_request_that_is_taken(name: str) -> Non
         if (terminal["incomplete_details"] or {}).get("reason") == "steered":
             assert not owed
         assert made["messages"][-1] == {"role": "user", "content": "no, shorter"}
-        said = "".join(
+        streamed = "".join(
             event["delta"] for event in heard.events if "output_text.delta" in event["type"]
         )
         spoken = [one["content"] for one in made["messages"] if one["role"] == "assistant"]
-        assert "".join(spoken) == said
+        assert "".join(spoken) == streamed
 
 
 @pytest.mark.parametrize("name", BODIES)
@@ -174,15 +174,15 @@ def test_every_body_can_be_continued(name: str) -> None:
 
 _items = st.lists(
     st.one_of(
-        st.builds(lambda role, said: {"role": role, "content": said},
+        st.builds(lambda role, streamed: {"role": role, "content": streamed},
                   st.sampled_from(["user", "assistant", "system", "developer", "tool"]),
                   st.sampled_from(["x", "", None, [], [{"type": "input_text", "text": "y"}],
                                    [{"type": "input_image", "image_url": "u"}], [{"type": "z"}]])),
-        st.builds(lambda kind, key, told: {"type": kind, "call_id": key, "name": "f", **told},
+        st.builds(lambda kind, key, drawn: {"type": kind, "call_id": key, "name": "f", **drawn},
                   st.sampled_from(["function_call", "custom_tool_call", "shell_call"]),
                   st.sampled_from(["a", "b", None]),
                   st.sampled_from([{}, {"arguments": "{}"}, {"arguments": "x"}, {"input": "i"}])),
-        st.builds(lambda kind, key, told: {"type": kind, "call_id": key, "output": told},
+        st.builds(lambda kind, key, drawn: {"type": kind, "call_id": key, "output": drawn},
                   st.sampled_from(["function_call_output", "custom_tool_call_output"]),
                   st.sampled_from(["a", "b", None]),
                   st.sampled_from(["o", "", None, [{"type": "input_text", "text": "o"}], 7,
@@ -195,7 +195,7 @@ _items = st.lists(
 
 @settings(deadline=None, max_examples=300)
 @given(_items, st.sampled_from([None, "be brief", "", []]))
-def test_any_input_makes_a_request_that_is_taken(items: list[Any], told: object) -> None:
-    asked = {**REQUEST, "instructions": told}
+def test_any_input_makes_a_request_that_is_taken(items: list[Any], drawn: object) -> None:
+    asked = {**REQUEST, "instructions": drawn}
     made = json.loads(DIALECT.request(asked, [encode(item) for item in items]))
     assert refuses(made) in (None, "no messages"), made

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.dialects.chat_asking import Item, asked, assistant, call, output, text, told, user
+from tests.dialects.chat_asking import Item, asked, assistant, call, in_short, output, text, user
 
 REASONING = {"id": "rs_1", "type": "reasoning", "summary": [], "content": []}
 A, B = call("a"), call("b")
@@ -145,15 +145,15 @@ MESSAGES: list[tuple[str, list[Item], list[Any]]] = [
     ("items", "wanted"), [case[1:] for case in MESSAGES], ids=[case[0] for case in MESSAGES]
 )
 def test_messages(items: list[Item], wanted: list[Any]) -> None:
-    assert told(*items) == wanted
+    assert in_short(*items) == wanted
 
 
 def test_instructions_come_first() -> None:
-    assert told(user(), instructions="i") == ["system: i", "user: hi"]
+    assert in_short(user(), instructions="i") == ["system: i", "user: hi"]
     system = {"role": "system", "content": "s"}
-    assert told(system, user(), instructions="i") == ["system: i\n\ns", "user: hi"]
-    assert told(user(), instructions="") == told(user(), instructions=None) == ["user: hi"]
-    assert told(user(), instructions=[system]) == ["system: s", "user: hi"]
+    assert in_short(system, user(), instructions="i") == ["system: i\n\ns", "user: hi"]
+    assert in_short(user(), instructions="") == in_short(user(), instructions=None) == ["user: hi"]
+    assert in_short(user(), instructions=[system]) == ["system: s", "user: hi"]
 
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
@@ -185,18 +185,18 @@ def test_parts(part: Item, form: Item | None, warnings: Any) -> None:
     if part["type"] == "video_url":
         form = {"type": "video_url", "video_url": {"url": "u"}}
     content = [{"type": "text", "text": "look"}, *([form] if form else [])]
-    assert told(user([text("look"), part])) == [("user", content) if form else "user: look"]
+    assert in_short(user([text("look"), part])) == [("user", content) if form else "user: look"]
     assert bool(warnings()) == (form is None)
 
 
 def test_a_message_of_nothing_that_chat_knows_is_left_out() -> None:
-    assert told(user(), user([{"type": "zebra"}])) == ["user: hi"]
+    assert in_short(user(), user([{"type": "zebra"}])) == ["user: hi"]
 
 
 def test_images_of_an_output_follow_all_outputs() -> None:
     image = {"type": "input_image", "image_url": IMAGE["image_url"]}
     items = [user(), A, B, output("a", [image]), output("b", [text("x"), image])]
-    assert told(*items) == [
+    assert in_short(*items) == [
         "user: hi",
         "assistant: call:a call:b",
         "a=See the next message.",
@@ -235,5 +235,5 @@ UNKNOWN: list[Item] = [
 
 @pytest.mark.parametrize("item", UNKNOWN)
 def test_what_chat_has_no_form_for_is_left_out_with_a_word(item: Item, warnings: Any) -> None:
-    assert told(user("a"), item, user("b")) == ["user: a", "user: b"]
+    assert in_short(user("a"), item, user("b")) == ["user: a", "user: b"]
     assert len(warnings()) == 1

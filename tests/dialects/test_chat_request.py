@@ -59,9 +59,9 @@ def test_tools() -> None:
 def test_a_grammar_is_told_to_the_model() -> None:
     grammar = {"type": "grammar", "syntax": "lark", "definition": 'start: "x"'}
     (tool,) = asked(tools=[CUSTOM | {"format": grammar}])["tools"]
-    told = tool["function"]["parameters"]["properties"]["input"]["description"]
-    assert 'start: "x"' in told
-    assert "lark" in told
+    description = tool["function"]["parameters"]["properties"]["input"]["description"]
+    assert 'start: "x"' in description
+    assert "lark" in description
 
 
 def test_hosted_tools_are_left_out_with_a_word(warnings: Any) -> None:

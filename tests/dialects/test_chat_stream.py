@@ -178,11 +178,13 @@ def test_done_is_an_end_without_a_finish_reason() -> None:
     assert outcome(played(call(0, "f", "", "c1"))) == ["completed", "function_call  f {}"]
 
 
-@pytest.mark.parametrize("told", [[], [chunk(role="assistant")], [call(0, "f", '{"a', "c1")]])
-def test_done_is_no_end_of_nothing_or_of_half_a_call(told: list[Chunk]) -> None:
-    heard = played(*told)
-    assert heard.run.state == ("failed" if told else "refused")
-    assert bool(heard.events) == bool(told)
+@pytest.mark.parametrize(
+    "sent_chunks", [[], [chunk(role="assistant")], [call(0, "f", '{"a', "c1")]]
+)
+def test_done_is_no_end_of_nothing_or_of_half_a_call(sent_chunks: list[Chunk]) -> None:
+    heard = played(*sent_chunks)
+    assert heard.run.state == ("failed" if sent_chunks else "refused")
+    assert bool(heard.events) == bool(sent_chunks)
 
 
 def test_nothing_counts_after_the_end() -> None:
@@ -267,12 +269,12 @@ def test_what_is_no_object_fails(junk: bytes) -> None:
 @pytest.mark.parametrize("depth", [5000, 990, 950])  # 5000 cannot be read, the rest not written
 def test_absurd_nesting_fails(depth: int) -> None:
     deep = b"[" * depth + b"]" * depth
-    for told in (
+    for sent_chunks in (
         b'{"choices":[{"delta":{"content":%b}}]}' % deep,
         b'{"error":{"message":"x","param":%b}}' % deep,
         b'{"choices":[],"usage":%b}' % deep,
     ):
-        heard = played(*text("a"), b"data: %b\n\n" % told)
+        heard = played(*text("a"), b"data: %b\n\n" % sent_chunks)
         assert check(heard)["status"] == "failed"
     read_over = b'data: {"choices":[{"delta":{"content":"b"}}],"usage":{"x":%b}}\n\n' % deep
     check(played(*text("a"), read_over))

@@ -15,10 +15,10 @@ from tests.dialects.chatting import (
     call,
     chunk,
     counted,
+    described,
     hear,
     outcome,
     played,
-    said,
     text,
     whole,
 )
@@ -53,8 +53,8 @@ def test_reasoning_comes_before_the_text_of_its_chunk_and_again_after_it() -> No
 
 
 def test_encrypted_reasoning_details_are_no_text() -> None:
-    told = chunk(reasoning_details=[{"type": "reasoning.encrypted", "data": "gAAA"}])
-    assert outcome(whole(told, *text("a"))) == ["completed", "message a"]
+    sent_chunks = chunk(reasoning_details=[{"type": "reasoning.encrypted", "data": "gAAA"}])
+    assert outcome(whole(sent_chunks, *text("a"))) == ["completed", "message a"]
 
 
 def test_a_content_of_parts() -> None:
@@ -75,29 +75,29 @@ def test_a_refusal_is_a_part_of_its_own() -> None:
 
 
 def test_logprobs_go_with_their_delta() -> None:
-    told = {"token": "a", "logprob": -0.1, "bytes": [97], "top_logprobs": []}
+    sent_chunks = {"token": "a", "logprob": -0.1, "bytes": [97], "top_logprobs": []}
     first, second = text("a", "b")
-    first["choices"][0]["logprobs"] = {"content": [told], "refusal": None}
+    first["choices"][0]["logprobs"] = {"content": [sent_chunks], "refusal": None}
     heard = whole(first, second)
     check(heard)
-    assert [event["logprobs"] for event in heard.of("output_text.delta")] == [[told], []]
-    assert heard.output[0]["content"][0]["logprobs"] == [told]
+    assert [event["logprobs"] for event in heard.of("output_text.delta")] == [[sent_chunks], []]
+    assert heard.output[0]["content"][0]["logprobs"] == [sent_chunks]
 
 
 def test_citations() -> None:
     cited = {"url": "https://x", "title": "X", "start_index": 0, "end_index": 1, "content": "…"}
-    told = [
+    sent_chunks = [
         {"type": "url_citation", "url_citation": cited},
         {"type": "url_citation", "url_citation": {"url": "https://y"}},
         {"type": "file_citation"},
     ]
-    heard = whole(*text("a"), chunk(annotations=told))
+    heard = whole(*text("a"), chunk(annotations=sent_chunks))
     check(heard)
     first, second = heard.output[0]["content"][0]["annotations"]
     wanted = {key: value for key, value in cited.items() if key != "content"}
     assert first == {"type": "url_citation", **wanted}
     assert second["url"] == "https://y"
-    alone = whole(chunk(annotations=told), *text("a"))
+    alone = whole(chunk(annotations=sent_chunks), *text("a"))
     assert alone.output[0]["content"][0]["annotations"] == []
 
 
@@ -135,9 +135,9 @@ MESSAGES: list[tuple[list[Chunk], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("told", "wanted"), MESSAGES)
-def test_a_message_in_the_place_of_a_delta(told: list[Chunk], wanted: list[str]) -> None:
-    heard = played(*told, counted())
+@pytest.mark.parametrize(("sent_chunks", "wanted"), MESSAGES)
+def test_a_message_in_the_place_of_a_delta(sent_chunks: list[Chunk], wanted: list[str]) -> None:
+    heard = played(*sent_chunks, counted())
     check(heard)
     assert outcome(heard) == ["completed", *wanted]
 
@@ -157,9 +157,9 @@ def test_a_steer_stops_a_text_at_once_and_a_call_at_its_end() -> None:
     heard = hear([body([*text("a", "b", "c"), chunk("stop")])], steer_after=5)
     terminal = heard.events[-1]["response"]
     assert terminal["incomplete_details"] == {"reason": "steered"}
-    assert said(terminal["output"][0]) == "message a"
-    told = [call(0, "f", '{"a"', "c1"), call(0, None, ":1}"), chunk("tool_calls"), counted()]
-    heard = hear([body(told)], steer_after=4)
+    assert described(terminal["output"][0]) == "message a"
+    sent_chunks = [call(0, "f", '{"a"', "c1"), call(0, None, ":1}"), chunk("tool_calls"), counted()]
+    heard = hear([body(sent_chunks)], steer_after=4)
     assert outcome(heard) == ["completed", 'function_call  f {"a":1}']
 
 
@@ -171,4 +171,4 @@ def test_reasoning_in_the_clear_is_not_replayed() -> None:
 def test_a_chunk_of_eight_mebibytes() -> None:
     long = "x" * (8 * 2**20 - 400)
     assert len(encode(chunk(content=long))) < 8 * 2**20
-    assert said(whole(*text(long)).output[0]) == f"message {long}"
+    assert described(whole(*text(long)).output[0]) == f"message {long}"

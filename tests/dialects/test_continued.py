@@ -56,12 +56,12 @@ def taken(run: Run, dialect: str) -> list[Item]:
 
 def texts(items: Any) -> str:
     """All texts of the messages among these items."""
-    told = []
+    lines = []
     for item in items:
         content = item["content"] if item.get("type", "message") == "message" else []
         parts = [{"text": content}] if isinstance(content, str) else content
-        told += [part.get("text", part.get("refusal", "")) for part in parts]
-    return "\n".join(told)
+        lines += [part.get("text", part.get("refusal", "")) for part in parts]
+    return "\n".join(lines)
 
 
 @pytest.mark.parametrize("name", ENDS)
@@ -69,10 +69,10 @@ def test_every_dialect_takes_the_history_of_every_backend(name: str) -> None:
     played = read(reads(name), profile(name))
     if played.run.state not in PARENTS:
         return
-    said = [item for item in played.output if item["type"] == "message"]
+    replies = [item for item in played.output if item["type"] == "message"]
     for dialect in JUDGES:
         given = taken(played.run, dialect)
-        assert texts(said) in texts(given)
+        assert texts(replies) in texts(given)
         assert str(given).count(DONE) == len(answers(played.run))
 
 

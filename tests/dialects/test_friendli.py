@@ -127,15 +127,19 @@ CHANGED = OURS | {"response.model"}
 @pytest.mark.parametrize(("name", "at"), EVENTS)
 @pytest.mark.parametrize("first", [0, 1])
 def test_every_key_of_every_event_arrives(name: str, at: int, first: int) -> None:
-    told = numbered(STREAMS[name], first)
-    played = sent(told, PROFILE)
-    assert [event["type"] for event in played.events] == [event["type"] for event in told]
+    sent_events = numbered(STREAMS[name], first)
+    played = sent(sent_events, PROFILE)
+    assert [event["type"] for event in played.events] == [event["type"] for event in sent_events]
     assert played.events[at]["sequence_number"] == at
-    assert differences(told[at], played.events[at]) <= CHANGED
+    assert differences(sent_events[at], played.events[at]) <= CHANGED
 
 
 def test_the_page_has_no_other_kinds_of_events() -> None:
-    kinds = {event["type"].removeprefix("response.") for told in STREAMS.values() for event in told}
+    kinds = {
+        event["type"].removeprefix("response.")
+        for sent_events in STREAMS.values()
+        for event in sent_events
+    }
     steps = ("delta", "done")
     around = ("output_item", "content_part")
     texts = ("output_text", "reasoning_text", "function_call_arguments")

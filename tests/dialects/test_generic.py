@@ -17,8 +17,8 @@ OUTPUT = {"type": "function_call_output", "call_id": "c", "output": "x"}
 def sent(*items: dict[str, Any]) -> list[dict[str, Any]]:
     """Those items as they are sent, without the words of the user before them."""
     request = decode(DIALECT.request({}, [encode(item) for item in (PLAIN, *items)]))
-    found: list[dict[str, Any]] = request["input"][1:]
-    return found
+    sent_items: list[dict[str, Any]] = request["input"][1:]
+    return sent_items
 
 
 def test_a_message_of_the_users_is_typed() -> None:
@@ -54,8 +54,8 @@ def test_a_call_is_bare() -> None:
 def test_reasoning_goes_back_sealed_only(seal: dict[str, str], kept: bool) -> None:
     content = [{"type": "reasoning_text", "text": "Think."}]
     item = {"type": "reasoning", "id": "r", "summary": [], "content": content, **seal}
-    said = {"type": "message", "role": "assistant", "id": "m", "content": [PART]}
-    assert [one["type"] == "reasoning" for one in sent(item, said, PLAIN)].count(True) == kept
+    message = {"type": "message", "role": "assistant", "id": "m", "content": [PART]}
+    assert [one["type"] == "reasoning" for one in sent(item, message, PLAIN)].count(True) == kept
 
 
 def test_nulls_are_left_out() -> None:

@@ -70,7 +70,7 @@ def step(kind: str, index: int, **fields: Any) -> Event:
     return {"type": f"response.{kind}", "output_index": index, **fields}
 
 
-def said(index: int, *pieces: str) -> list[Event]:
+def text_events(index: int, *pieces: str) -> list[Event]:
     at: Event = {"item_id": MESSAGE["id"], "content_index": 0}
     text = "".join(pieces)
     part = {"type": "output_text", "text": text}
@@ -124,22 +124,22 @@ FULL = whole("".join(TEXT))
 BROKEN = {"code": "internal_error", "message": "falha"}
 CUT = {"reason": "max_output_tokens"}
 STREAMS: dict[str, list[Event]] = {
-    "text": [*OPENING, *said(0, *TEXT), closing([FULL])],
-    "sealed": [*OPENING, *once(0, SEALED, SEALED), *said(1, *TEXT), closing([SEALED, FULL])],
+    "text": [*OPENING, *text_events(0, *TEXT), closing([FULL])],
+    "sealed": [*OPENING, *once(0, SEALED, SEALED), *text_events(1, *TEXT), closing([SEALED, FULL])],
     "summary": [
-        *(*OPENING, *summed_up(SEALED), *said(1, *TEXT)),
+        *(*OPENING, *summed_up(SEALED), *text_events(1, *TEXT)),
         closing([{**SEALED, "summary": SUMMARY}, FULL]),
     ],
     "nano": [
-        *(*OPENING, *once(0, {**PLAIN, "content": []}, PLAIN), *said(1, *TEXT)),
+        *(*OPENING, *once(0, {**PLAIN, "content": []}, PLAIN), *text_events(1, *TEXT)),
         closing([PLAIN, FULL]),
     ],
     "call": [*OPENING, *once(0, SEALED, SEALED), *once(1, CALL, CALL), closing([SEALED, CALL])],
     "cut": [
-        *(*OPENING, *said(0, *TEXT), closing([FULL], incomplete_details=CUT)),
+        *(*OPENING, *text_events(0, *TEXT), closing([FULL], incomplete_details=CUT)),
     ],
     "failed": [
-        *(*OPENING, *said(0, *TEXT)),
+        *(*OPENING, *text_events(0, *TEXT)),
         {"type": "response.failed", "response": response("failed", [], error=BROKEN)},
     ],
 }
@@ -169,20 +169,22 @@ CHANGED = {
 @pytest.mark.parametrize(("name", "at"), EVENTS)
 @pytest.mark.parametrize("first", [1, 0])
 def test_every_key_of_every_event_arrives(name: str, at: int, first: int) -> None:
-    told = numbered(STREAMS[name], first)
-    played = sent(told, PROFILE, REQUEST)
-    kind = told[at]["type"]
-    later = sum(event["type"] == kind for event in told[at + 1 :])
+    sent_events = numbered(STREAMS[name], first)
+    played = sent(sent_events, PROFILE, REQUEST)
+    kind = sent_events[at]["type"]
+    later = sum(event["type"] == kind for event in sent_events[at + 1 :])
     shown = kind.replace("completed", "incomplete") if name == "cut" else kind
     # What is made up for comes before what is told, so count from the end.
     got = [event for event in played.events if event["type"] == shown][-1 - later]
     proper = kind == "response.completed" and name != "cut"
     allowed = set() if proper else CHANGED.get(kind, set())
-    assert differences(told[at], got) <= OURS | allowed
+    assert differences(sent_events[at], got) <= OURS | allowed
 
 
 def test_the_page_has_no_other_kinds_of_events() -> None:
-    kinds = {event["type"].removeprefix("response.") for told in STREAMS.values() for event in told}
+    kinds = {
+        event["type"].removeprefix("response.") for stream in STREAMS.values() for event in stream
+    }
     steps = ("added", "done")
     assert kinds == {
         *("created", "in_progress", "completed", "failed"),
@@ -238,8 +240,8 @@ def test_a_call_without_events_of_its_own_gets_them() -> None:
 
 @pytest.mark.parametrize("reason", ["max_output_tokens", "content_filter"])
 def test_a_cut_is_told_by_its_details_alone(reason: str) -> None:
-    told = [*STREAMS["cut"][:-1], closing([FULL], incomplete_details={"reason": reason})]
-    played = sent(told, PROFILE, REQUEST)
+    sent_events = [*STREAMS["cut"][:-1], closing([FULL], incomplete_details={"reason": reason})]
+    played = sent(sent_events, PROFILE, REQUEST)
     assert played.types()[-1] == "incomplete"
     assert played.terminal["incomplete_details"] == {"reason": reason}
 
@@ -247,8 +249,8 @@ def test_a_cut_is_told_by_its_details_alone(reason: str) -> None:
 @pytest.mark.parametrize("code", ["server_error", "internal_error"])
 def test_a_failure_keeps_its_words(code: str) -> None:
     error = {"code": code, "message": "falha"}
-    told = {"type": "response.failed", "response": response("failed", [], error=error)}
-    terminal = sent([*OPENING, told], PROFILE, REQUEST).terminal
+    failed = {"type": "response.failed", "response": response("failed", [], error=error)}
+    terminal = sent([*OPENING, failed], PROFILE, REQUEST).terminal
     assert terminal["error"]["code"] == "server_error"
     note = "" if code == "server_error" else " (internal_error)"
     assert terminal["error"]["message"] == f"falha{note}"
@@ -262,11 +264,11 @@ USAGES: list[tuple[Any, tuple[int, int]]] = [
 ]
 
 
-@pytest.mark.parametrize(("told", "details"), USAGES)
-def test_usage_has_all_of_its_details(told: Any, details: tuple[int, int]) -> None:
-    usage = sent([*OPENING, *said(0, *TEXT), closing([FULL], usage=told)], PROFILE).terminal[
-        "usage"
-    ]
+@pytest.mark.parametrize(("given_usage", "details"), USAGES)
+def test_usage_has_all_of_its_details(given_usage: Any, details: tuple[int, int]) -> None:
+    usage = sent(
+        [*OPENING, *text_events(0, *TEXT), closing([FULL], usage=given_usage)], PROFILE
+    ).terminal["usage"]
     assert {key: usage[key] for key in USAGE} == USAGE
     assert usage["input_tokens_details"]["cached_tokens"] == details[0]
     assert usage["output_tokens_details"]["reasoning_tokens"] == details[1]

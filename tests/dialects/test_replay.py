@@ -197,11 +197,11 @@ def test_every_tape_can_be_continued(name: str, dialect: Dialect) -> None:
     """Its own items as its terminal has them, in the order in which they were streamed."""
     run = read(reads(name), dialect.profile).run
     replayed = [json.loads(entry.data) for entry in run.entries()]
-    said = tapes.events(name)[-1]["response"].get("output", [])
+    output = tapes.events(name)[-1]["response"].get("output", [])
     if run.state != "failed":
         plain = dialect.profile.replays_reasoning
         wanted = [
-            i for i in said if plain or i["type"] != "reasoning" or i.get("encrypted_content")
+            i for i in output if plain or i["type"] != "reasoning" or i.get("encrypted_content")
         ]
         assert sorted(map(str, replayed)) == sorted(map(str, wanted))
     assert dialect.request({"model": "m"}, [entry.data for entry in run.entries()])

@@ -134,14 +134,14 @@ MEANT: list[tuple[str, Json, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("dialect", "body", "told"), MEANT)
+@pytest.mark.parametrize(("dialect", "body", "logged"), MEANT)
 def test_what_changes_the_answer_by_being_left_out_is_told_once(
-    dialect: str, body: Json, told: bool, caplog: pytest.LogCaptureFixture
+    dialect: str, body: Json, logged: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(3):
         sent(dialect, **body)
     lines = [record.getMessage() for record in caplog.records]
-    assert lines == [f"{dialect} does nothing about {key}; left out" for key in body if told]
+    assert lines == [f"{dialect} does nothing about {key}; left out" for key in body if logged]
 
 
 def test_items_that_it_does_not_take_are_told_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -18,7 +18,7 @@ USER: Json = {"type": "message", "role": "user", "content": "hi"}
 PLAIN: Json = {"model": "m", "input": [USER], "stream": True}
 
 
-def said(text: str = "a", **fields: Any) -> Json:
+def assistant(text: str = "a", **fields: Any) -> Json:
     content = [{"type": "output_text", "text": text}]
     return {"type": "message", "role": "assistant", "content": content, **fields}
 
@@ -58,8 +58,8 @@ ROWS: list[tuple[tuple[str, ...], Json, str]] = [
     (STORED, given(SEAL), "following item"),
     (STORED, given(SEAL, then=None), "following item"),
     (STORED, given(SEAL, output()), "following item"),
-    (STORED, given(thought(), said()), "not found"),
-    (STORED, given(OPEN, said()), "verified"),
+    (STORED, given(thought(), assistant()), "not found"),
+    (STORED, given(OPEN, assistant()), "verified"),
     (tuple(JUDGES), given(call(call_id=5)), "call_id must be"),
     (tuple(JUDGES), given(call(arguments={})), "arguments must be"),
     (tuple(JUDGES), given(output({})), "output must be"),
@@ -67,7 +67,7 @@ ROWS: list[tuple[tuple[str, ...], Json, str]] = [
     (STATELESS, {"conversation": "conv_1"}, "conversation"),
     (STATELESS, given({"type": "item_reference", "id": "m"}), "stored"),
     (STATELESS, given({"role": "user", "content": "hi"}), "without a type"),
-    (STATELESS, given(said(content=[])), "without content"),
+    (STATELESS, given(assistant(content=[])), "without content"),
     (("friendli", "maritaca"), {"zebra": 1}, "unknown zebra"),
     (("friendli",), {"store": False}, "unknown store"),
     (("friendli", "llamacpp"), {"tools": [{"type": "web_search"}]}, "web_search"),
@@ -83,43 +83,51 @@ ROWS: list[tuple[tuple[str, ...], Json, str]] = [
         given(call(type="custom_tool_call", input="")),
         "unknown",
     ),
-    (("friendli", "vllm"), given(thought(id=...), said()), "id is missing"),
-    (("friendli", "vllm", "llamacpp", "maritaca"), given(thought(summary=...), said()), "summary"),
-    (("friendli", "vllm", "llamacpp"), given(thought(content=[]), said()), "no text"),
-    (("friendli", "vllm", "llamacpp"), given(thought(content=...), said()), "no text"),
-    (("maritaca",), given(thought(content=[]), said()), "without either"),
+    (("friendli", "vllm"), given(thought(id=...), assistant()), "id is missing"),
+    (
+        ("friendli", "vllm", "llamacpp", "maritaca"),
+        given(thought(summary=...), assistant()),
+        "summary",
+    ),
+    (("friendli", "vllm", "llamacpp"), given(thought(content=[]), assistant()), "no text"),
+    (("friendli", "vllm", "llamacpp"), given(thought(content=...), assistant()), "no text"),
+    (("maritaca",), given(thought(content=[]), assistant()), "without either"),
     (("vllm",), {"prompt": {"id": "p"}}, "prompt"),
     (("vllm",), {"background": True}, "background"),
     (("vllm",), {"background": None}, "background"),
     (("vllm",), {"service_tier": None}, "service_tier"),
     (("vllm",), {"tools": [{"type": "custom", "format": {"type": "grammar"}}]}, "grammar"),
-    (("vllm",), given(said(status="incomplete"), then=None), "goes on within"),
-    (("vllm",), given(said(status="in_progress"), then=None), "goes on within"),
+    (("vllm",), given(assistant(status="incomplete"), then=None), "goes on within"),
+    (("vllm",), given(assistant(status="in_progress"), then=None), "goes on within"),
     (
         ("vllm", "sglang", "lmstudio", "groq", "openrouter"),
-        given(thought(encrypted_content="gAAAA"), said()),
+        given(thought(encrypted_content="gAAAA"), assistant()),
         "encrypted_content",
     ),
-    (("vllm",), given(said(content=SEVERAL)), "content[0]"),
-    (("vllm", "llamacpp"), given(thought(content=SEVERAL), said()), "content[0]"),
+    (("vllm",), given(assistant(content=SEVERAL)), "content[0]"),
+    (("vllm", "llamacpp"), given(thought(content=SEVERAL), assistant()), "content[0]"),
     (("sglang",), {"include": ["message.output_text.logprobs"]}, "include"),
     (("sglang",), {"tool_choice": "required", "tools": []}, "required"),
-    (("sglang",), given(thought(content=[]), said()), "no text"),
-    (("llamacpp",), given(said(), then=None), "prefill"),
+    (("sglang",), given(thought(content=[]), assistant()), "no text"),
+    (("llamacpp",), given(assistant(), then=None), "prefill"),
     (("llamacpp",), given(call(), then=None), "prefill"),
     (("llamacpp",), given({"type": "zebra"}), "cannot determine"),
     (("llamacpp",), given({"type": "message", "role": "tool", "content": "x"}), "cannot determine"),
     (("llamacpp",), given(USER | {"content": None}), "cannot determine"),
     (("llamacpp",), given(USER | {"content": [{"type": "input_file"}]}), "input_file"),
-    (("llamacpp",), given(said(content="a")), "output_text"),
-    (("llamacpp",), given(said(content=[{"type": "refusal", "refusal": "no"}])), "output_text"),
+    (("llamacpp",), given(assistant(content="a")), "output_text"),
+    (
+        ("llamacpp",),
+        given(assistant(content=[{"type": "refusal", "refusal": "no"}])),
+        "output_text",
+    ),
     (("llamacpp", "ollama"), given(call(arguments="[1]")), "JSON object"),
     (("llamacpp", "ollama"), given(call(arguments="{")), "JSON object"),
     (("llamacpp", "ollama"), given(output([IMAGE])), "input text"),
     (("ollama",), given(output([{"type": "input_text", "text": "a"}])), "input text"),
-    (("ollama",), given(said(), said(), then=None), "2 or more"),
-    (("ollama",), given(thought(), said()), "encrypted_content"),
-    (("ollama",), given(SEAL, said()), "encrypted_content"),
+    (("ollama",), given(assistant(), assistant(), then=None), "2 or more"),
+    (("ollama",), given(thought(), assistant()), "encrypted_content"),
+    (("ollama",), given(SEAL, assistant()), "encrypted_content"),
     (("ollama", "xai"), {"background": False}, "background"),
     (("ollama",), {"include": ["a"]}, "include"),
     (("ollama",), {"metadata": {"a": "b"}}, "metadata"),
@@ -127,14 +135,14 @@ ROWS: list[tuple[tuple[str, ...], Json, str]] = [
     (("ollama",), {"truncation": "auto"}, "truncation"),
     (("lmstudio",), {"text": {}}, "format"),
     (("xai",), {"include": ["web_search_call.results"]}, "include"),
-    (("xai",), given(thought(), said()), "not found"),
+    (("xai",), given(thought(), assistant()), "not found"),
     (("openrouter",), {"store": True}, "store"),
-    (("openrouter",), given(said(id="m")), "id and status"),
-    (("openrouter",), given(said(status="completed")), "id and status"),
+    (("openrouter",), given(assistant(id="m")), "id and status"),
+    (("openrouter",), given(assistant(status="completed")), "id and status"),
     (("huggingface",), {"reasoning": {"summary": "detailed"}}, "summary"),
     (("huggingface",), given(call()), "output of a tool"),
     (("huggingface",), given(call(), output()), "output of a tool"),
-    (("huggingface",), given(thought(), said()), "reasoning"),
+    (("huggingface",), given(thought(), assistant()), "reasoning"),
 ]
 
 
@@ -160,7 +168,7 @@ def test_it_takes_what_it_should(dialect: str) -> None:
     """What each of them takes: a turn with a call, and its own reasoning."""
     assert refuses(dialect, PLAIN) is None
     assert refuses(dialect, PLAIN | {"input": "hi"}) is None
-    whole = said(id="msg_1", status="completed")
+    whole = assistant(id="msg_1", status="completed")
     assert refuses(dialect, PLAIN | given(whole)) is None
     if dialect != "huggingface":
         assert refuses(dialect, PLAIN | given(call(), output(), whole)) is None

@@ -85,7 +85,7 @@ class Auto:
             if one.name == "multilane.upstream" and one.levelno == level
         ]
 
-    async def told(self) -> str:
+    async def log_line(self) -> str:
         """Wait for the line that names the dialect."""
         with anyio.fail_after(5):
             while not (  # noqa: ASYNC110 - a line in a log is no event

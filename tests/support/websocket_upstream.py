@@ -39,9 +39,9 @@ class SocketPeer:
     async def frame(self) -> Frame:
         """The next frame of the gateway."""
         with anyio.fail_after(5):
-            found: Frame = json.loads(await self.socket.recv())
-        self.frames.append(found)
-        return found
+            frame: Frame = json.loads(await self.socket.recv())
+        self.frames.append(frame)
+        return frame
 
     async def asked(self) -> str | None:
         """The lane of the next create."""
@@ -74,8 +74,8 @@ class SocketPeer:
         await self.say(f"response.{how}", lane, response={"status": how, **response})
 
     async def error(self, lane: str | None, code: str, status: int = 400, **extra: Any) -> None:
-        told = {"type": "t", "code": code, "message": f"it is {code}", "param": None, **extra}
-        await self.say("error", lane, status=status, error=told)
+        error_body = {"type": "t", "code": code, "message": f"it is {code}", "param": None, **extra}
+        await self.say("error", lane, status=status, error=error_body)
 
     async def gone(self) -> int:
         """Wait until the gateway has closed; its close code, 1006 without one."""

@@ -91,11 +91,11 @@ def test_a_server_is_known_by_what_it_calls_itself(
     assert match_dialect(findings, all_dialects()) is None, (
         "whether it has /responses is still to be asked"
     )
-    found = match_dialect(_with(findings, responses=HERE), all_dialects())
-    assert found is not None
-    assert found.name == dialect
-    by = f"its server header is {server}" if found.reason.startswith("its server") else None
-    assert found.reason == by or found.reason.startswith("its models are owned by ")
+    detected = match_dialect(_with(findings, responses=HERE), all_dialects())
+    assert detected is not None
+    assert detected.name == dialect
+    by = f"its server header is {server}" if detected.reason.startswith("its server") else None
+    assert detected.reason == by or detected.reason.startswith("its models are owned by ")
 
 
 def test_a_known_server_of_an_age_before_responses_is_asked_for_chat() -> None:
@@ -110,8 +110,10 @@ def test_a_known_server_of_an_age_before_responses_is_asked_for_chat() -> None:
 
 @pytest.mark.parametrize("how", [one for one in EndpointStatus if one is not EndpointStatus.ABSENT])
 def test_an_unknown_server_with_responses(how: EndpointStatus) -> None:
-    found = match_dialect(BackendFacts("127.0.0.1", owners=("me",), responses=how), all_dialects())
-    assert found == DetectedDialect("generic", f"it has /responses, which {how.value}")
+    detected = match_dialect(
+        BackendFacts("127.0.0.1", owners=("me",), responses=how), all_dialects()
+    )
+    assert detected == DetectedDialect("generic", f"it has /responses, which {how.value}")
 
 
 HEX = "7c1e0d5a94b84f0f9a3d6b2e1f408c11"
@@ -136,10 +138,10 @@ def test_a_server_without_a_name_is_known_by_its_ids(ids: tuple[str, ...], diale
     findings = BackendFacts(
         "h", responses=EndpointStatus.IGNORES, ids=ids_in_answer(json.dumps(body).encode())
     )
-    found = match_dialect(findings, all_dialects())
-    assert found is not None
-    assert found.name == dialect
-    assert (found.reason == f"it makes ids such as {first}") == (dialect != "generic")
+    detected = match_dialect(findings, all_dialects())
+    assert detected is not None
+    assert detected.name == dialect
+    assert (detected.reason == f"it makes ids such as {first}") == (dialect != "generic")
 
 
 def test_what_it_calls_itself_counts_before_its_ids() -> None:
@@ -261,5 +263,5 @@ def test_some_answers_tell_nothing(status: int) -> None:
 
 
 def _with(findings: BackendFacts, **more: Any) -> BackendFacts:
-    known = {name: getattr(findings, name) for name in BackendFacts.__slots__}
-    return BackendFacts(**{**known, **more})
+    fields = {name: getattr(findings, name) for name in BackendFacts.__slots__}
+    return BackendFacts(**{**fields, **more})

@@ -17,7 +17,7 @@ from gateway.upstream.transport.faults import (
 JSON = {"content-type": "application/json"}
 
 
-def said(status: int, body: object, **headers: str) -> dict[str, Any]:
+def fault_fields(status: int, body: object, **headers: str) -> dict[str, Any]:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     fault = answer_fault(status, {**JSON, **named}, raw)
@@ -61,12 +61,12 @@ def said(status: int, body: object, **headers: str) -> dict[str, Any]:
     ],
 )
 def test_messages_of_all_shapes(body: object, message: str) -> None:
-    assert said(400, body)["message"] == message
+    assert fault_fields(400, body)["message"] == message
 
 
 def test_the_fields_are_the_upstreams_own() -> None:
     error = {"message": "no", "type": "t", "code": "c", "param": "p"}
-    fault = said(422, {"error": error})
+    fault = fault_fields(422, {"error": error})
     assert {name: fault[name] for name in error} == error
     assert fault["status"] == 422
 
@@ -93,7 +93,9 @@ def test_the_fields_are_the_upstreams_own() -> None:
 def test_what_is_no_string_comes_from_the_status(
     status: int, code: str, kind: str, given: object
 ) -> None:
-    fault = said(status, {"error": {"message": "m", "code": given, "type": given, "param": given}})
+    fault = fault_fields(
+        status, {"error": {"message": "m", "code": given, "type": given, "param": given}}
+    )
     assert (fault["code"], fault["type"], fault["param"]) == (code, kind, None)
     assert fault["status"] == status
 
@@ -110,15 +112,15 @@ def test_what_is_no_string_comes_from_the_status(
     ],
 )
 def test_overflows_have_one_code(error: dict[str, Any]) -> None:
-    assert said(400, {"error": error})["code"] == "context_length_exceeded"
-    assert said(413, {"error": error})["code"] == "context_length_exceeded"
+    assert fault_fields(400, {"error": error})["code"] == "context_length_exceeded"
+    assert fault_fields(413, {"error": error})["code"] == "context_length_exceeded"
 
 
 def test_the_words_alone_are_no_overflow() -> None:
     error = {"error": {"message": "too many tokens; see context window", "code": "slow_down"}}
-    assert said(429, error)["code"] == "slow_down"
+    assert fault_fields(429, error)["code"] == "slow_down"
     assert (
-        said(400, {"error": {"message": "the context is wrong"}})["code"]
+        fault_fields(400, {"error": {"message": "the context is wrong"}})["code"]
         != "context_length_exceeded"
     )
 
@@ -132,18 +134,18 @@ def test_only_allowed_headers_go_on() -> None:
         "set_cookie": "s=1",
         "server": "s",
     }
-    assert said(429, {}, **headers)["headers"] == {
+    assert fault_fields(429, {}, **headers)["headers"] == {
         "retry-after": "7",
         "retry-after-ms": "7000",
         "x-request-id": "r",
         "x-ratelimit-remaining-requests": "0",
     }
-    assert said(429, {})["headers"] is None
+    assert fault_fields(429, {})["headers"] is None
 
 
 def test_a_rate_limit_keeps_its_body() -> None:
     body = {"error": {"type": "usage_limit_reached", "message": "later", "resets_in_seconds": 7}}
-    fault = said(429, body, retry_after="7")
+    fault = fault_fields(429, body, retry_after="7")
     assert (fault["type"], fault["code"]) == ("usage_limit_reached", "rate_limit_exceeded")
     assert fault["message"] == "later"
 
@@ -154,42 +156,47 @@ PAGE = b"""<!DOCTYPE html><html><head><style>b { color: red }</style><title>503<
 
 
 def test_a_page_is_read_as_text() -> None:
-    assert said(503, PAGE, content_type="text/html")["message"] == "503 Over loaded <soon>"
-    assert said(503, PAGE, content_type="text/plain")["message"] == "503 Over loaded <soon>"
-    assert said(503, b"<p>" + b"x" * 9999)["message"] == "x" * 500
-    assert said(503, b"<html><body></body></html>")["message"].endswith("503 Service Unavailable.")
-    assert said(400, b"a < b")["message"] == "a < b"
+    assert fault_fields(503, PAGE, content_type="text/html")["message"] == "503 Over loaded <soon>"
+    assert fault_fields(503, PAGE, content_type="text/plain")["message"] == "503 Over loaded <soon>"
+    assert fault_fields(503, b"<p>" + b"x" * 9999)["message"] == "x" * 500
+    assert fault_fields(503, b"<html><body></body></html>")["message"].endswith(
+        "503 Service Unavailable."
+    )
+    assert fault_fields(400, b"a < b")["message"] == "a < b"
 
 
 @pytest.mark.parametrize("opening", ["<", "<!--", "<script>", "<style>" * 2, "<a "])
 def test_markup_without_end_costs_linear_time(opening: str) -> None:
-    assert said(503, opening.encode() * 16_000)["message"]
+    assert fault_fields(503, opening.encode() * 16_000)["message"]
 
 
 def test_a_good_status_with_the_wrong_body() -> None:
-    fault = said(200, b"<html>log in</html>", content_type="text/html")
+    fault = fault_fields(200, b"<html>log in</html>", content_type="text/html")
     assert fault["status"] == 502
     assert fault["code"] == "server_error"
     assert fault["message"] == (
         "The backend answered 200 with text/html instead of an event stream: log in"
     )
-    assert said(200, {"error": {"message": "no", "code": "c"}})["code"] == "c"
-    assert "application/json (gzip)" in said(200, b"\x1f\x8b", content_encoding="gzip")["message"]
+    assert fault_fields(200, {"error": {"message": "no", "code": "c"}})["code"] == "c"
+    assert (
+        "application/json (gzip)"
+        in fault_fields(200, b"\x1f\x8b", content_encoding="gzip")["message"]
+    )
 
 
 def test_redirects_are_told() -> None:
-    fault = said(307, b"", location="https://elsewhere/")
+    fault = fault_fields(307, b"", location="https://elsewhere/")
     assert fault["status"] == 502
     assert "https://elsewhere/" in fault["message"]
 
 
 def test_messages_are_bounded() -> None:
-    assert len(said(400, {"error": {"message": "x" * 50_000}})["message"]) <= 8192
+    assert len(fault_fields(400, {"error": {"message": "x" * 50_000}})["message"]) <= 8192
     assert (
-        said(400, b"", content_encoding="gzip")["message"]
+        fault_fields(400, b"", content_encoding="gzip")["message"]
         == "The backend answered 400 Bad Request."
     )
-    assert said(799, b"")["message"] == "The backend answered 799."
+    assert fault_fields(799, b"")["message"] == "The backend answered 799."
 
 
 @pytest.mark.parametrize(

@@ -206,8 +206,8 @@ async def test_a_small_ask(server: RawHttpServer, client: HttpClient) -> None:
     """The whole answer, whatever its status; the connection is kept for the next."""
     answers = answer(200, b'{"data": []}', server="x"), answer(404, b"no")
     serving = asyncio.create_task(server.serve(*answers))
-    found = await asyncio.wait_for(client.fetch("GET", "/models", {"a": "b"}), 5)
-    assert (found.status, found.body, found.headers["server"]) == (200, b'{"data": []}', "x")
+    fetched = await asyncio.wait_for(client.fetch("GET", "/models", {"a": "b"}), 5)
+    assert (fetched.status, fetched.body, fetched.headers["server"]) == (200, b'{"data": []}', "x")
     missing = await asyncio.wait_for(client.fetch("POST", "/probe", {}, b"{}"), 5)
     assert (missing.status, missing.body) == (404, b"no")
     got, posted = await serving

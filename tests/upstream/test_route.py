@@ -27,11 +27,11 @@ def _no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_base_urls(url: str, secure: bool, host: str, port: int, header: str, target: str) -> None:
-    found = parse_route(url)
-    assert found.address == Address(secure, host, port)
-    assert found.host_header == header
-    assert found.target("/r") == target
-    assert found.proxy is None
+    parsed = parse_route(url)
+    assert parsed.address == Address(secure, host, port)
+    assert parsed.host_header == header
+    assert parsed.target("/r") == target
+    assert parsed.proxy is None
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_a_proxy_for_each_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_a_proxys_url_may_hold() -> None:
-    found = parse_route("http://a", {"all": "https://us%40er:p%3Ass@one"}).proxy
-    assert found == Proxy(Address(True, "one", 443), "Basic dXNAZXI6cDpzcw==")
+    parsed = parse_route("http://a", {"all": "https://us%40er:p%3Ass@one"}).proxy
+    assert parsed == Proxy(Address(True, "one", 443), "Basic dXNAZXI6cDpzcw==")
     assert parse_route("http://a", {"all": "https://one"}).secure
     assert parse_route("http://a", {}).proxy is None
     with pytest.raises(ValueError, match="socks5 proxy is not supported"):

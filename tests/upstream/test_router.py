@@ -37,8 +37,8 @@ def test_exact_before_patterns_before_defaults() -> None:
             one("d", default="d"),
         ]
     )
-    found = {name: claims.find(name) for name in ("m1", "m2", "m3", "m4", "x", "d", "none")}
-    assert found == {"m1": 1, "m2": 0, "m3": 2, "m4": 0, "x": 1, "d": 2, "none": None}
+    places = {name: claims.find(name) for name in ("m1", "m2", "m3", "m4", "x", "d", "none")}
+    assert places == {"m1": 1, "m2": 0, "m3": 2, "m4": 0, "x": 1, "d": 2, "none": None}
 
 
 @pytest.mark.parametrize(

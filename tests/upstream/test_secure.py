@@ -129,16 +129,17 @@ async def test_a_tunnel(ours: ssl.SSLContext, theirs: ssl.SSLContext, secured: b
 
 
 @pytest.mark.parametrize(
-    ("said", "why"), [(answer(407), "answered 407"), (b"", "nothing"), (b"x" * 70_000, "nothing")]
+    ("proxy_answer", "why"),
+    [(answer(407), "answered 407"), (b"", "nothing"), (b"x" * 70_000, "nothing")],
 )
-async def test_a_proxy_that_refuses(server: RawHttpServer, said: bytes, why: str) -> None:
+async def test_a_proxy_that_refuses(server: RawHttpServer, proxy_answer: bytes, why: str) -> None:
     client = HttpClient(
         "https://far.example", proxies={"https": f"http://127.0.0.1:{server.port}"}, retries=0
     )
     posting = asyncio.create_task(post(client))
     peer = await server.accept()
     await peer.request()
-    peer.send(said)
+    peer.send(proxy_answer)
     peer.close()
     with pytest.raises(UpstreamFault, match=why):
         await posting

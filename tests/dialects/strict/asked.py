@@ -42,8 +42,8 @@ def without(key: str, *values: Any) -> Rule:
 
 def tools_of(*kinds: str) -> Rule:
     def rule(request: Json) -> str | None:
-        found = (tool.get("type") for tool in request.get("tools") or ())
-        return next((f"no tools of type {kind}" for kind in found if kind not in kinds), None)
+        types = (tool.get("type") for tool in request.get("tools") or ())
+        return next((f"no tools of type {kind}" for kind in types if kind not in kinds), None)
 
     return rule
 

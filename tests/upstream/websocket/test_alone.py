@@ -12,7 +12,7 @@ from gateway.upstream.backend import Backend
 from gateway.upstream.dialect import find
 from lanes.errors import UpstreamFault
 from tests.support.websocket_upstream import asked, client, opened
-from tests.upstream.websocket.test_native import Steered
+from tests.upstream.websocket.test_native_steering import Steered
 
 if TYPE_CHECKING:
     from tests.support.websocket_upstream import SocketUpstream

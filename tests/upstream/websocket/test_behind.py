@@ -62,9 +62,9 @@ async def test_a_steer_at_the_very_end(behind: Behind) -> None:
         answers = ("response.steer.accepted", "response.steer.failed")
         kinds = [event["type"] for event in await on.client.until("response.completed", lane="a")]
         if answers[0] not in kinds:
-            told = (await on.client.until(*answers, lane="a"))[-1]
-            if told["type"] == answers[1]:
-                assert told["error"]["code"] == "response_already_completed"
+            event = (await on.client.until(*answers, lane="a"))[-1]
+            if event["type"] == answers[1]:
+                assert event["error"]["code"] == "response_already_completed"
                 return
         exchange = await on.fake.next()
         assert turns(exchange)[-1] == ("user", "more")
@@ -152,8 +152,8 @@ async def test_the_inner_gateway_is_at_its_age_limit(behind: Behind) -> None:
 async def test_a_refusal_reaches_the_client(behind: Behind) -> None:
     async with stand(retries=0) as on:
         exchange = await on.asked("a")
-        told = {"error": {"message": "no such model", "code": "model_not_found", "param": "model"}}
-        await exchange.reply(404, told, {"x-request-id": "r1"})
+        body = {"error": {"message": "no such model", "code": "model_not_found", "param": "model"}}
+        await exchange.reply(404, body, {"x-request-id": "r1"})
         error = await on.client.error("a")
         assert error["status"] == 404
         assert error["error"]["code"] == "model_not_found"
@@ -220,8 +220,8 @@ async def test_steers_around_the_end(behind: Behind, monkeypatch: pytest.MonkeyP
         for _ in range(CONNECTIONS):
             connections.start_soon(connection, race, on.url)
     assert len(race.verdicts) == CONNECTIONS * LANES * ROUNDS * STEERS
-    committed = {text for text, told in race.verdicts.items() if told == "committed"}
-    failed = {text for text, told in race.verdicts.items() if told == "failed"}
+    committed = {text for text, verdict in race.verdicts.items() if verdict == "committed"}
+    failed = {text for text, verdict in race.verdicts.items() if verdict == "failed"}
     assert committed <= race.taken.keys()
     assert failed.isdisjoint(race.taken) or behind.steering == "native"
     assert len(committed) > len(race.verdicts) / 4
@@ -253,34 +253,34 @@ async def test_any_creates_and_steers(behind: Behind) -> None:
 
 async def _wander(on: Stand, draw: random.Random) -> None:
     async with connect(on.url) as client:
-        known: list[tuple[str, str]] = []
+        parents: list[tuple[str, str]] = []
         busy: dict[str, str | None] = {}
         left = 40
         while left or busy:
             free = [lane for lane in ("a", "b", "c", "d") if lane not in busy]
             while left and free and draw.random() < 0.7:
                 lane, left = free.pop(), left - 1
-                extra = _parent(draw, known)
+                extra = _parent(draw, parents)
                 await client.create(lane, **extra)
                 busy[lane] = None
             if not busy:
                 continue
-            _hear(await client.event(), known, busy)
+            _hear(await client.event(), parents, busy)
             steerable = [name for name in busy.values() if name]
             if steerable and draw.random() < 0.15:
                 await client.steer(draw.choice(steerable), "turn")
         assert client.judge is not None
 
 
-def _parent(draw: random.Random, known: list[tuple[str, str]]) -> dict[str, Any]:
-    if not known or draw.random() < 0.3:
+def _parent(draw: random.Random, parents: list[tuple[str, str]]) -> dict[str, Any]:
+    if not parents or draw.random() < 0.3:
         return {"input": "new"}
-    name, call = draw.choice(known[-8:])
+    name, call = draw.choice(parents[-8:])
     output = [{"type": "function_call_output", "call_id": call, "output": "x"}] if call else []
     return {"previous_response_id": name, "input": [*output, {"role": "user", "content": "on"}]}
 
 
-def _hear(event: Any, known: list[tuple[str, str]], busy: dict[str, str | None]) -> None:
+def _hear(event: Any, parents: list[tuple[str, str]], busy: dict[str, str | None]) -> None:
     """Keep track of what runs where: a lane that is steered is busy until its last successor."""
     kind, lane = event["type"], event.get("stream_id")
     if kind == "response.created":
@@ -293,5 +293,5 @@ def _hear(event: Any, known: list[tuple[str, str]], busy: dict[str, str | None])
         response = event["response"]
         calls = [item["call_id"] for item in response["output"] if item["type"] == "function_call"]
         if response["status"] == "completed":
-            known.append((response["id"], calls[0] if calls else ""))
+            parents.append((response["id"], calls[0] if calls else ""))
         busy.pop(lane, None)

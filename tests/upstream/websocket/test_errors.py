@@ -23,8 +23,8 @@ async def test_a_refusal_has_status_code_and_headers(server: SocketUpstream) -> 
     async with client(server) as one:
         running = await opened(server, one)
         posting, peer, lane = await asked(server, one, running.peer)
-        told = {"headers": {"X-RateLimit-Reset": "7", "cookie": "no"}, "param": "input"}
-        await peer.error(lane, "invalid_prompt", 422, **told)
+        error = {"headers": {"X-RateLimit-Reset": "7", "cookie": "no"}, "param": "input"}
+        await peer.error(lane, "invalid_prompt", 422, **error)
         with pytest.raises(UpstreamFault) as caught:
             await posting
         fault = caught.value

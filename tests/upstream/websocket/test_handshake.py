@@ -41,7 +41,7 @@ async def refused(one: WebSocketClient) -> UpstreamFault:
     return caught.value
 
 
-def told(code: str) -> bytes:
+def error_body(code: str) -> bytes:
     return json.dumps({"error": {"message": "no", "code": code, "type": "t"}}).encode()
 
 
@@ -50,7 +50,7 @@ async def test_a_refusal_is_that_of_a_post(
     http: raw_http_server.RawHttpServer, status: int
 ) -> None:
     refusing = asyncio.create_task(refused(to(http, retries=2)))
-    [request] = await http.serve(raw_http_server.answer(status, told("c"), x_request_id="r1"))
+    [request] = await http.serve(raw_http_server.answer(status, error_body("c"), x_request_id="r1"))
     fault = await refusing
     assert isinstance(fault, BackendAnswered)
     assert (fault.status, fault.code, fault.type, fault.message) == (status, "c", "t", "no")
@@ -62,8 +62,8 @@ async def test_a_refusal_is_that_of_a_post(
 
 async def test_what_is_refused_for_now_is_tried_again(http: raw_http_server.RawHttpServer) -> None:
     refusing = asyncio.create_task(refused(to(http, retries=1)))
-    answers = [raw_http_server.answer(503, told("a"), connection="close")]
-    answers += [raw_http_server.answer(429, told("b"), retry_after="0", connection="close")]
+    answers = [raw_http_server.answer(503, error_body("a"), connection="close")]
+    answers += [raw_http_server.answer(429, error_body("b"), retry_after="0", connection="close")]
     for answer in answers:
         peer = await http.accept()
         await peer.request()
@@ -157,7 +157,7 @@ async def test_each_of_those_that_waited_has_a_fault_of_its_own(
 ) -> None:
     one = to(http)
     posting = [asyncio.create_task(post(one)) for _ in range(2)]
-    await http.serve(raw_http_server.answer(404, told("c")))
+    await http.serve(raw_http_server.answer(404, error_body("c")))
     first, second = await asyncio.gather(*posting, return_exceptions=True)
     assert isinstance(first, UpstreamFault)
     assert isinstance(second, UpstreamFault)

@@ -10,7 +10,7 @@ import pytest
 from gateway.upstream.transport.websocket.event_heads import read_edges
 from lanes.errors import UpstreamFault
 from tests.support.websocket_upstream import asked, client, opened
-from tests.upstream.websocket.test_native import message
+from tests.upstream.websocket.test_native_steering import message
 
 if TYPE_CHECKING:
     from tests.support.websocket_upstream import SocketUpstream
@@ -24,8 +24,8 @@ def odd(lane: str | None) -> list[dict[str, Any]]:
     kinds = [{"type": wrong, "stream_id": lane} for wrong in WRONG]
     lanes = [{"type": "response.x", "stream_id": wrong} for wrong in WRONG if wrong is not None]
     ids = [
-        {"type": f"response.steer.{told}", "stream_id": lane, "steer": steer}
-        for told in ("accepted", "pending", "failed")
+        {"type": f"response.steer.{verdict}", "stream_id": lane, "steer": steer}
+        for verdict in ("accepted", "pending", "failed")
         for wrong in WRONG
         for steer in (wrong, {"previous_response_id": "up1", "id": wrong, "input": wrong})
     ]
@@ -104,7 +104,7 @@ async def test_what_a_client_calls_a_lane_is_none(server: SocketUpstream, first:
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "found"),
+    ("first", "last", "type_and_lane"),
     [
         (b'{"a":{"type":"no","stream_id":"no"},"type":"x","b":[', b"]}", ("x", "")),
         (b'{"a":["', b'"],"stream_id":"l","type":"x"}', ("x", "l")),
@@ -113,5 +113,5 @@ async def test_what_a_client_calls_a_lane_is_none(server: SocketUpstream, first:
         (b'["', b'","stream_id":"no"', ("", "")),
     ],
 )
-def test_the_two_ends(first: bytes, last: bytes, found: tuple[str, str]) -> None:
-    assert read_edges(first, last) == found
+def test_the_two_ends(first: bytes, last: bytes, type_and_lane: tuple[str, str]) -> None:
+    assert read_edges(first, last) == type_and_lane

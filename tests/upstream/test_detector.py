@@ -21,7 +21,7 @@ async def test_auto_is_the_default_and_asks_at_the_start(
 ) -> None:
     assert Settings().dialect == "auto"
     async with auto(caplog, {"/models": models("vllm"), "/responses": UNKNOWN_ID}) as on:
-        line = await on.told()
+        line = await on.log_line()
         assert line == "upstream default: dialect vllm (its models are owned by vllm)"
         assert on.asked() == ["/models", "/responses"]
         listing, bare = on.fake.exchanges
@@ -44,7 +44,7 @@ async def test_a_server_that_nobody_knows_gets_a_tiny_request(
     answer: tuple[int, Any], how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with auto(caplog, {"/models": models("me"), "/responses": answer}) as on:
-        line = await on.told()
+        line = await on.log_line()
         reason = f"it has /responses, which {how} previous_response_id"
         assert line == f"upstream default: dialect generic ({reason})"
         assert on.fake.exchanges[1].body == {
@@ -65,13 +65,13 @@ async def test_a_friendli_container_is_known_by_its_ids(
     answer = (200, {"id": f"resp_{one}", "output": [{"type": "message", "id": f"msg_{one}"}]})
     async with auto(caplog, {"/models": models("me"), "/responses": answer}) as on:
         reason = f"it makes ids such as resp_{one}"
-        assert await on.told() == f"upstream default: dialect friendli ({reason})"
+        assert await on.log_line() == f"upstream default: dialect friendli ({reason})"
 
 
 async def test_the_model_asked_for_is_the_default_one(caplog: pytest.LogCaptureFixture) -> None:
     answers = {"/models": models("me"), "/responses": RESPONSE}
     async with auto(caplog, answers, model="mine") as on:
-        await on.told()
+        await on.log_line()
         assert on.fake.exchanges[1].body["model"] == "mine"
 
 
@@ -89,7 +89,7 @@ async def test_a_server_header_is_a_name(caplog: pytest.LogCaptureFixture) -> No
     answers = {"/responses": (400, {"error": {"message": "'input' is required"}})}
     async with auto(caplog, answers, headers={"Server": "llama.cpp"}) as on:
         reason = "its server header is llama.cpp"
-        assert await on.told() == f"upstream default: dialect llamacpp ({reason})"
+        assert await on.log_line() == f"upstream default: dialect llamacpp ({reason})"
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ async def test_a_server_without_responses_is_spoken_to_in_chat(
 ) -> None:
     refused = (422, {"detail": [{"loc": ["body", "messages"], "msg": "Field required"}]})
     async with auto(caplog, {"/models": models(owner), "/chat/completions": refused}) as on:
-        assert await on.told() == f"upstream default: dialect chat ({reason})"
+        assert await on.log_line() == f"upstream default: dialect chat ({reason})"
         assert on.fake.exchanges[2].body == {}, "nothing is generated for it"
         await on.answered()
         assert on.asked()[-1] == "/chat/completions"
@@ -119,16 +119,16 @@ async def test_a_place_with_neither_is_an_error_and_asked_again(
     async with auto(caplog, {}) as on:
         await on.client.create("a")
         error = await on.client.error("a")
-        said = (
+        message = (
             f"There is neither /responses nor /chat/completions at {on.fake.url}."
             " Is that its base URL? Most end in /v1."
         )
-        assert (error["status"], error["error"]["message"]) == (404, said)
+        assert (error["status"], error["error"]["message"]) == (404, message)
         warned = f"The backend answers 404 to POST {on.fake.url}/responses; is --upstream right?"
         assert on.lines(logging.WARNING)[0] == warned
         on.backend.answers["/responses"] = RESPONSE
         await on.answered()
-        await on.told()
+        await on.log_line()
 
 
 async def test_a_model_that_loads_is_not_judged(caplog: pytest.LogCaptureFixture) -> None:
@@ -142,7 +142,7 @@ async def test_a_model_that_loads_is_not_judged(caplog: pytest.LogCaptureFixture
         assert later in on.lines()
         on.backend.answers = {"/models": models("llamacpp"), "/responses": (400, {})}
         await on.answered()
-        assert "dialect llamacpp" in await on.told()
+        assert "dialect llamacpp" in await on.log_line()
 
 
 async def test_a_list_of_models_that_never_comes_is_done_without(
@@ -151,7 +151,7 @@ async def test_a_list_of_models_that_never_comes_is_done_without(
     silent, answers = ("/models",), {"/responses": RESPONSE}
     async with auto(caplog, answers, silent=silent, model="mine", first_byte_timeout=0.3) as on:
         reason = "it has /responses, which ignores previous_response_id"
-        assert await on.told() == f"upstream default: dialect generic ({reason})"
+        assert await on.log_line() == f"upstream default: dialect generic ({reason})"
         assert on.fake.exchanges[1].body["model"] == "mine"
         await on.answered()
         assert on.lines(logging.WARNING) == []
@@ -183,7 +183,7 @@ async def test_a_wrong_key_is_said_and_not_judged(caplog: pytest.LogCaptureFixtu
         assert keys == {"Bearer theirs"}
         on.backend.answers = {"/models": models("sglang"), "/responses": (400, {})}
         await on.answered()
-        assert "dialect sglang" in await on.told()
+        assert "dialect sglang" in await on.log_line()
 
 
 async def test_a_backend_that_is_away_at_the_start(caplog: pytest.LogCaptureFixture) -> None:

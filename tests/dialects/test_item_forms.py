@@ -14,7 +14,7 @@ from gateway.upstream.history.replay import replay_items
 from gateway.upstream.history.replay_form import OPEN_KINDS, ReasoningForm
 from lanes.codec import encode
 from tests.dialects.strict import JUDGES, refuses
-from tests.dialects.test_strict import IMAGE, OPEN, SEAL, USER, call, output, said, thought
+from tests.dialects.test_strict import IMAGE, OPEN, SEAL, USER, assistant, call, output, thought
 from tests.dialects.test_tapes import reads
 from tests.support.dialect_reading import profile, read
 
@@ -92,11 +92,11 @@ THOUGHTS: dict[str, tuple[Item | None, Item | None, Item | None]] = {
 @pytest.mark.parametrize("dialect", JUDGES)
 def test_reasoning(dialect: str) -> None:
     """In the clear; as Ollama tells it; encrypted. Never without what came of it."""
-    after = given(dialect, said())
-    told = OPEN | {"content": None}
-    for item, form in zip((PLAIN, told, SEAL), THOUGHTS[dialect], strict=True):
+    after = given(dialect, assistant())
+    bare = OPEN | {"content": None}
+    for item, form in zip((PLAIN, bare, SEAL), THOUGHTS[dialect], strict=True):
         wanted = {k: v for k, v in (form or {}).items() if v is not ...}
-        made = given(dialect, item, said())
+        made = given(dialect, item, assistant())
         assert made[:-1] == ([wanted] if form else [])
         assert len(after) == len(made[-1:]) == 1
         assert given(dialect, item) == []
@@ -106,9 +106,9 @@ def test_reasoning(dialect: str) -> None:
 def test_a_call_and_its_output(dialect: str) -> None:
     made = given(dialect, CALL, output("ok", id="o1", status="completed"))
     if dialect == "huggingface":
-        told = "[Output of look: ok]"
+        described = "[Output of look: ok]"
         assert made[0]["content"][0]["text"] == "[Called look with {}]"
-        assert made[1] == {"type": "message", "role": "user", "content": told}
+        assert made[1] == {"type": "message", "role": "user", "content": described}
         return
     assert [item["type"] for item in made] == ["function_call", "function_call_output"]
     assert all("status" not in item for item in made)
@@ -119,13 +119,21 @@ def test_a_call_and_its_output(dialect: str) -> None:
 @pytest.mark.parametrize("dialect", STATELESS)
 def test_the_output_comes_before_what_was_said_after_the_call(dialect: str) -> None:
     second = call(call_id="c2")
-    items = [said(), CALL, second, USER, output("two", call_id="c2"), output("one"), said("b")]
+    items = [
+        assistant(),
+        CALL,
+        second,
+        USER,
+        output("two", call_id="c2"),
+        output("one"),
+        assistant("b"),
+    ]
     made = given(dialect, *items)
     if dialect != "huggingface":
         kinds = [item.get("output", item["type"]) for item in made]
         assert kinds[1:5] == ["function_call", "function_call", "two", "one"]
         assert made[5] == USER
-    in_order = [CALL, output("one"), said("b"), second, output("two", call_id="c2")]
+    in_order = [CALL, output("one"), assistant("b"), second, output("two", call_id="c2")]
     assert [item["type"] for item in given("vllm", *in_order)] == [i["type"] for i in in_order]
 
 
@@ -150,16 +158,16 @@ def test_an_output_of_parts_is_one_text(dialect: str) -> None:
 
 def test_messages_in_a_row_are_one_where_one_is_read() -> None:
     for dialect in ("vllm", "ollama"):
-        (made,) = given(dialect, said("a"), said(content="b"))
+        (made,) = given(dialect, assistant("a"), assistant(content="b"))
         assert made["content"] == [text("a\n\nb")]
-        assert len(given(dialect, said("a"), USER, said("b"))) == 3
-    assert len(given("llamacpp", said("a"), said("b"))) == 2
+        assert len(given(dialect, assistant("a"), USER, assistant("b"))) == 3
+    assert len(given("llamacpp", assistant("a"), assistant("b"))) == 2
 
 
 @pytest.mark.parametrize("dialect", JUDGES)
 def test_the_assistants_words_at_the_end(dialect: str) -> None:
     """Who would go on within them gets a user's word to answer; no others."""
-    for last in (said(id="m", status="completed"), call()):
+    for last in (assistant(id="m", status="completed"), call()):
         request = json.loads(find(dialect).request({"model": "m"}, [encode(USER), encode(last)]))
         closed = request["input"][-1] == CONTINUE_MESSAGE
         assert closed == (dialect in ("vllm", "llamacpp", "ollama"))
@@ -167,7 +175,9 @@ def test_the_assistants_words_at_the_end(dialect: str) -> None:
     assert "Continue." not in str(given(dialect, WHOLE))
 
 
-@pytest.mark.parametrize("item", [said(content=[]), said(content=None), said(content=[text("")])])
+@pytest.mark.parametrize(
+    "item", [assistant(content=[]), assistant(content=None), assistant(content=[text("")])]
+)
 def test_a_message_that_says_nothing_is_left_out(item: Item) -> None:
     assert given("friendli", item) == given("vllm", item) == given("xai", item) == []
     assert given("xai", thought(), item) == []
@@ -175,28 +185,28 @@ def test_a_message_that_says_nothing_is_left_out(item: Item) -> None:
 
 #: Take one datum away from a dialect, and a history like this is refused.
 NEEDED: list[tuple[str, dict[str, Any], list[Item]]] = [
-    ("openai", {"reasoning": ReasoningForm.OPEN, "kinds": OPEN_KINDS}, [PLAIN, said()]),
-    ("friendli", {"needs_id": frozenset()}, [thought(id=...), said()]),
-    ("friendli", {"reasoning": ReasoningForm.OPEN}, [OPEN | {"content": None}, said()]),
-    ("maritaca", {"reasoning": ReasoningForm.OPEN}, [OPEN | {"content": None}, said()]),
-    ("vllm", {"needs_id": frozenset()}, [thought(id=...), said()]),
+    ("openai", {"reasoning": ReasoningForm.OPEN, "kinds": OPEN_KINDS}, [PLAIN, assistant()]),
+    ("friendli", {"needs_id": frozenset()}, [thought(id=...), assistant()]),
+    ("friendli", {"reasoning": ReasoningForm.OPEN}, [OPEN | {"content": None}, assistant()]),
+    ("maritaca", {"reasoning": ReasoningForm.OPEN}, [OPEN | {"content": None}, assistant()]),
+    ("vllm", {"needs_id": frozenset()}, [thought(id=...), assistant()]),
     ("vllm", {"joins_text": False}, [WHOLE]),
-    ("vllm", {"reasoning": ReasoningForm.WHOLE}, [SEAL, said()]),
-    ("vllm", {"status": "incomplete", "closes_input": False}, [said()]),
-    ("sglang", {"reasoning": ReasoningForm.WHOLE}, [SEAL, said()]),
-    ("llamacpp", {"parts": None, "kinds": None}, [said(content="a")]),
+    ("vllm", {"reasoning": ReasoningForm.WHOLE}, [SEAL, assistant()]),
+    ("vllm", {"status": "incomplete", "closes_input": False}, [assistant()]),
+    ("sglang", {"reasoning": ReasoningForm.WHOLE}, [SEAL, assistant()]),
+    ("llamacpp", {"parts": None, "kinds": None}, [assistant(content="a")]),
     ("llamacpp", {"object_arguments": False}, [call(arguments="[1]"), output()]),
     ("llamacpp", {"text_outputs": False}, [call(), output([IMAGE])]),
-    ("llamacpp", {"closes_input": False}, [said()]),
-    ("llamacpp", {"reasoning": ReasoningForm.OPEN}, [OPEN | {"content": None}, said()]),
+    ("llamacpp", {"closes_input": False}, [assistant()]),
+    ("llamacpp", {"reasoning": ReasoningForm.OPEN}, [OPEN | {"content": None}, assistant()]),
     ("ollama", {"object_arguments": False}, [call(arguments="{"), output()]),
     ("ollama", {"text_outputs": False}, [call(), output(TEXTS)]),
-    ("ollama", {"joins_text": False, "closes_input": False}, [said(), said()]),
-    ("ollama", {"reasoning": ReasoningForm.TEXT}, [PLAIN, said()]),
-    ("xai", {"reasoning": ReasoningForm.OPEN}, [PLAIN, said()]),
-    ("openrouter", {"needs_id": frozenset()}, [said()]),
+    ("ollama", {"joins_text": False, "closes_input": False}, [assistant(), assistant()]),
+    ("ollama", {"reasoning": ReasoningForm.TEXT}, [PLAIN, assistant()]),
+    ("xai", {"reasoning": ReasoningForm.OPEN}, [PLAIN, assistant()]),
+    ("openrouter", {"needs_id": frozenset()}, [assistant()]),
     ("openrouter", {"status": None}, [WHOLE]),
-    ("huggingface", {"reasoning": ReasoningForm.TEXT}, [PLAIN, said()]),
+    ("huggingface", {"reasoning": ReasoningForm.TEXT}, [PLAIN, assistant()]),
 ]
 
 
@@ -216,8 +226,8 @@ def test_ollamas_plain_text_goes_back_to_it_and_to_no_client() -> None:
     played = read(reads(name), profile(name))
     assert "encrypted_content" not in json.dumps(played.events)
     history = [json.loads(entry.data) for entry in played.run.entries()]
-    (told,) = (item for item in given("ollama", *history) if item["type"] == "reasoning")
-    assert told["encrypted_content"] == "Need the tool."
+    (reasoning,) = (item for item in given("ollama", *history) if item["type"] == "reasoning")
+    assert reasoning["encrypted_content"] == "Need the tool."
     assert "Need the tool." not in str(given("openai", *history))
 
 

@@ -45,13 +45,13 @@ class Steered:
         }
 
     async def accepted(self, name: str, of: str = "up1") -> None:
-        await self.told("accepted", steer={"id": f"up-{name}", "previous_response_id": of})
+        await self.send_verdict("accepted", steer={"id": f"up-{name}", "previous_response_id": of})
 
     async def failed(self, name: str, code: str = "x", **extra: Any) -> None:
         steer = {"previous_response_id": "up1", "input": message(name), **extra}
-        await self.told("failed", steer=steer, error={"code": code, "message": "no"})
+        await self.send_verdict("failed", steer=steer, error={"code": code, "message": "no"})
 
-    async def told(self, kind: str, **fields: Any) -> None:
+    async def send_verdict(self, kind: str, **fields: Any) -> None:
         await self.peer.say(f"response.steer.{kind}", self.lane, **fields)
 
     async def stopped(self) -> None:
@@ -274,14 +274,14 @@ async def test_steers_that_wait_for_tool_outputs_make_no_successor(server: Socke
         await first.accepted("a")
         await first.peer.ended(first.lane)
         steer = {"id": "up-a", "previous_response_id": "up1"}
-        await first.told("pending", steer=steer, reason="waiting_for_required_input")
+        await first.send_verdict("pending", steer=steer, reason="waiting_for_required_input")
         assert await first.follows("a") is None
         await usable(server, one, first)
 
 
 @pytest.mark.parametrize("on_lane", [False, True])
 @pytest.mark.parametrize(
-    "told",
+    "error",
     [
         {"code": "invalid_value", "param": "type", "message": "Unknown type 'response.steer'."},
         {"code": "unknown_event", "message": "response.steer is not known here"},
@@ -289,13 +289,13 @@ async def test_steers_that_wait_for_tool_outputs_make_no_successor(server: Socke
     ],
 )
 async def test_an_upstream_that_knows_no_steers(
-    server: SocketUpstream, told: dict[str, Any], on_lane: bool
+    server: SocketUpstream, error: dict[str, Any], on_lane: bool
 ) -> None:
     async with client(server, native=True) as one:
         first = await steered(server, one)
         second = await steered(server, one, first.peer)
         await first.sent("a")
-        await first.peer.error(first.lane if on_lane else None, **told)
+        await first.peer.error(first.lane if on_lane else None, **error)
         await first.heard()
         assert first.refused == ["a"]
         second.steer("b")  # it is not asked again

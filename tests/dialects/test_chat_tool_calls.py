@@ -84,10 +84,10 @@ CALLS: list[tuple[str, list[Chunk], list[str]]] = [
 
 
 @pytest.mark.parametrize(
-    ("told", "wanted"), [case[1:] for case in CALLS], ids=[case[0] for case in CALLS]
+    ("sent_chunks", "wanted"), [case[1:] for case in CALLS], ids=[case[0] for case in CALLS]
 )
-def test_calls(told: list[Chunk], wanted: list[str]) -> None:
-    heard = whole(*told, finish="tool_calls")
+def test_calls(sent_chunks: list[Chunk], wanted: list[str]) -> None:
+    heard = whole(*sent_chunks, finish="tool_calls")
     check(heard)
     assert outcome(heard) == ["completed", *wanted]
     ids = [item["call_id"] for item in heard.output if item["type"] == "function_call"]
@@ -103,8 +103,8 @@ def test_the_call_keeps_the_id_of_the_backend() -> None:
 
 
 def test_a_finished_call_is_shown_before_the_next_one_ends() -> None:
-    told = [call(0, "f", "{}", "c1"), call(1, "g", '{"b', "c2")]
-    heard = hear([body(told, done=False)])
+    sent_chunks = [call(0, "f", "{}", "c1"), call(1, "g", '{"b', "c2")]
+    heard = hear([body(sent_chunks, done=False)])
     kinds = heard.types()
     assert kinds.index("output_item.done") < len(kinds) - 1
     assert [event["delta"] for event in heard.of("function_call_arguments.delta")] == ["{}", '{"b']
@@ -112,16 +112,16 @@ def test_a_finished_call_is_shown_before_the_next_one_ends() -> None:
 
 @pytest.mark.parametrize("finish", ["length", "content_filter"])
 def test_a_call_that_was_cut_is_incomplete(finish: str) -> None:
-    told = [call(0, "f", '{"a":1}', "c1"), call(1, "g", '{"b', "c2")]
-    heard = whole(*told, finish=finish)
+    sent_chunks = [call(0, "f", '{"a":1}', "c1"), call(1, "g", '{"b', "c2")]
+    heard = whole(*sent_chunks, finish=finish)
     check(heard)
     assert [item["status"] for item in heard.output] == ["completed", "incomplete"]
     assert [json.loads(entry.data)["name"] for entry in heard.run.entries()] == ["f"]
 
 
-def _custom(told: list[Chunk], finish: str = "tool_calls") -> Played:
+def _custom(sent_chunks: list[Chunk], finish: str = "tool_calls") -> Played:
     tools = [{"type": "custom", "name": "sh"}, {"type": "function", "name": "f"}]
-    heard = whole(*told, finish=finish, tools=tools)
+    heard = whole(*sent_chunks, finish=finish, tools=tools)
     check(heard)
     return heard
 
@@ -139,8 +139,8 @@ INPUTS = [
 @pytest.mark.parametrize(("arguments", "text"), INPUTS)
 def test_a_custom_tool_gets_its_input_back(arguments: str, text: str) -> None:
     half = len(arguments) // 2
-    told = [call(0, "sh", arguments[:half], "c1"), call(0, None, arguments[half:])]
-    heard = _custom([*told, call(1, "f", "{}", "c2")])
+    sent_chunks = [call(0, "sh", arguments[:half], "c1"), call(0, None, arguments[half:])]
+    heard = _custom([*sent_chunks, call(1, "f", "{}", "c2")])
     custom, function = heard.output
     assert (custom["type"], custom["input"], custom["call_id"]) == ("custom_tool_call", text, "c1")
     assert function["type"] == "function_call"

@@ -30,14 +30,14 @@ class Reader:
     def other(self, frame: bytes) -> list[bytes]:
         self.others += 1
         self.protocol.receive_data(frame)
-        found = []
+        messages = []
         for got in self.protocol.events_received():
             if isinstance(got, Frame) and got.opcode in (0, 1, 2):
                 self.pieces.append(bytes(got.data))
                 if got.fin:
-                    found.append(b"".join(self.pieces))
+                    messages.append(b"".join(self.pieces))
                     self.pieces.clear()
-        return found
+        return messages
 
 
 def frames(number: int, length: int, kind: str) -> tuple[bytes, list[bytes]]:
@@ -58,7 +58,7 @@ def frames(number: int, length: int, kind: str) -> tuple[bytes, list[bytes]]:
 def test_any_cut(messages: list[tuple[int, str]], cuts: list[int], every: int) -> None:
     made = [frames(number, *message) for number, message in enumerate(messages)]
     data = b"".join(bytes for bytes, _ in made)[: 300_000 if every != 1 else 3000]
-    wanted = [text for _, found in made for text in found]
+    wanted = [text for _, texts in made for text in texts]
     reader, got, at = Reader(), [], 0
     sizes = iter(cuts)
     while at < len(data):
