@@ -56,9 +56,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     extra = ["--rounds", "1", "--count", str(options.count)]
     before: list[dict[str, float]] = []
     after: list[dict[str, float]] = []
+    sides = [(options.other.resolve(), before), (_HERE, after)]
     for _ in range(options.rounds):
-        before.append(once(options.other.resolve(), options.bench, extra))
-        after.append(once(_HERE, options.bench, extra))
+        for root, results in sides:
+            results.append(once(root, options.bench, extra))
+        sides.reverse()  # neither side is always the first
     print(f"{options.bench}: CPU µs an event, medians of {options.rounds} runs\n")
     print(f"  {'':<40}{'other':>8}{'here':>8}{'ratio':>8}")
     for name in after[0]:
