@@ -1,1 +1,1 @@
-"""One client's WebSocket: the socket, its frames, its writer and who may open it."""
+"""One client's WebSocket: the socket, its frames, its writer and who may connect."""

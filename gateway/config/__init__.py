@@ -1,1 +1,1 @@
-"""Settings: what can be set, where values come from, and what is said of a bad one."""
+"""Settings: their types and defaults, where values come from, and messages for bad ones."""

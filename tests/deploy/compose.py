@@ -18,20 +18,20 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
 def read(**environment: str) -> dict[str, Any]:
     """The file, with variables replaced as if these were all there are."""
     content = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
-    found: dict[str, Any] = _replaced(content, environment)
-    return found
+    replaced: dict[str, Any] = _replaced(content, environment)
+    return replaced
 
 
 def services(**environment: str) -> dict[str, dict[str, Any]]:
     """The services by name."""
-    found: dict[str, dict[str, Any]] = read(**environment)["services"]
-    return found
+    by_name: dict[str, dict[str, Any]] = read(**environment)["services"]
+    return by_name
 
 
 def ours(**environment: str) -> dict[str, list[str]]:
     """The commands of the services that run our image."""
-    found = services(**environment)
-    return {name: one["command"] for name, one in found.items() if "build" in one}
+    by_name = services(**environment)
+    return {name: one["command"] for name, one in by_name.items() if "build" in one}
 
 
 def environment(service: dict[str, Any]) -> dict[str, str]:
@@ -52,8 +52,8 @@ def _replaced(value: Any, environment: dict[str, str]) -> Any:
         return [_replaced(one, environment) for one in value]
     if not isinstance(value, str):
         return value
-    while (found := _VARIABLE.search(value)) is not None:
-        known = environment.get(found[1]) or found[2]
-        assert known is not None, f"{found[0]} has no default"
-        value = value[: found.start()] + known + value[found.end() :]
+    while (variable := _VARIABLE.search(value)) is not None:
+        value_of = environment.get(variable[1]) or variable[2]
+        assert value_of is not None, f"{variable[0]} has no default"
+        value = value[: variable.start()] + value_of + value[variable.end() :]
     return value.replace("$$", "$")

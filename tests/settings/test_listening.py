@@ -22,10 +22,10 @@ ROOT = __file__.rpartition("/tests/")[0]
 
 
 def test_a_free_port_is_told() -> None:
-    with closing(listen("127.0.0.1", 0)) as found:
-        assert found.port > 0
-        assert found.place == f"127.0.0.1:{found.port}"
-        with socket.create_connection(("127.0.0.1", found.port), 5):
+    with closing(listen("127.0.0.1", 0)) as listener:
+        assert listener.port > 0
+        assert listener.place == f"127.0.0.1:{listener.port}"
+        with socket.create_connection(("127.0.0.1", listener.port), 5):
             pass
     assert Listener("::1", 80, []).place == "[::1]:80"
 
@@ -34,9 +34,9 @@ def test_a_name_has_one_port_on_all_of_its_addresses(monkeypatch: pytest.MonkeyP
     """The port that is free on the first may be taken on the second."""
     addresses = _addresses("127.0.0.1", "127.0.0.2")
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: addresses)
-    with closing(listen("name", 0)) as found:
-        places = [one.getsockname() for one in found.sockets]
-        assert places == [("127.0.0.1", found.port), ("127.0.0.2", found.port)]
+    with closing(listen("name", 0)) as listener:
+        places = [one.getsockname() for one in listener.sockets]
+        assert places == [("127.0.0.1", listener.port), ("127.0.0.2", listener.port)]
     with socket.create_server(("127.0.0.2", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(BindFailed, match="in use"):
@@ -48,8 +48,8 @@ def test_a_name_has_one_port_on_all_of_its_addresses(monkeypatch: pytest.MonkeyP
 def test_an_address_that_this_machine_lacks_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     addresses = _addresses("192.0.2.1", "127.0.0.1")
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: addresses)
-    with closing(listen("name", 0)) as found:
-        assert [one.getsockname()[0] for one in found.sockets] == ["127.0.0.1"]
+    with closing(listen("name", 0)) as listener:
+        assert [one.getsockname()[0] for one in listener.sockets] == ["127.0.0.1"]
 
 
 def test_a_free_port_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
