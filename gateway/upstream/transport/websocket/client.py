@@ -35,11 +35,10 @@ class WebSocketClient:
         limits: The limits of its sockets.
         retries: How often a create is sent again while nothing of its response was relayed.
         native: Whether the backend itself can steer the streams.
-        tls: Replaces the default context.
-        proxies: Scheme -> URL; replaces the proxies of the environment.
+        tls: The context to use, as for `HttpClient`.
+        proxies: The proxies to use, as for `HttpClient`.
 
-    Raises:
-        ValueError: The URL is not a base URL.
+    Raises ValueError if the URL is not a base URL.
     """
 
     def __init__(
