@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 class Fault(Exception):
     """Carries the fields of an `error` event (protocol.md 6).
 
+    Whoever keeps one that was raised drops its traceback: the frames in it would lead back to the
+    fault, and all that they hold would wait for the collector (D13).
+
     Args:
         message: What was wrong and what is allowed.
         code: The machine-readable code.

@@ -196,9 +196,10 @@ class Desk:
 
     def _answer(self, submission: Submission, fault: SteerFault | None) -> None:
         target = submission.of
+        if fault is not None:
+            self._fail(submission, fault)
+            return
         try:
-            if fault is not None:
-                raise fault
             self._ledger.accept(submission)
         except SteerFault as refused:
             self._fail(submission, refused)

@@ -186,6 +186,8 @@ class Ledger:
         dropped = [one for target in self._targets.values() for one in target.waiting]
         for submission in dropped:
             self._step(submission, SubmissionStep.DROP)
+        self._targets.clear()  # their callbacks lead back to the connection
+        self.awaiting_outputs.clear()
         return dropped
 
     def _check(self, target: Target, size: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -12,7 +13,6 @@ from gateway.client.outbox import SocketOutbox
 from gateway.config.configured_upstreams import default_model
 from lanes.board import Board
 from lanes.errors import ClientFault, UpstreamFault
-from lanes.events import Stamp
 from lanes.frames import Create
 from lanes.history.archive import KeyArchive
 from lanes.history.lineage import Lineage
@@ -68,7 +68,7 @@ class ClientConnection:
             Ledger(settings.max_steers, settings.max_steer_bytes),
             stores.clerk,
             key_id,
-            self._reply,
+            self._outbox.put_reply,
         )
         self._worker = Worker(
             upstream,
@@ -106,6 +106,7 @@ class ClientConnection:
                 self._tasks.cancel_scope.cancel()
         finally:
             age.cancel()
+            self._tasks = None  # it leads to this task, and so back to here
             self._desk.close()
 
     def drain(self, timeout: float) -> None:
@@ -192,10 +193,15 @@ class ClientConnection:
         if self._idle is not None and not self._board.active:
             self._idle.set()
 
-    def _reply(self, event: dict[str, Any]) -> None:
-        """Send an event that belongs to no response: its number is 0, it has no lane."""
-        self._outbox.put_event(Stamp(None), event)
-
     def _spawn(self, function: Callable[..., Coroutine[Any, Any, None]], *args: object) -> None:
         if self._tasks is not None and not self._tasks.cancel_scope.cancel_called:
-            self._tasks.start_soon(function, *args)
+            self._tasks.start_soon(_contained, function, *args)
+
+
+async def _contained(function: Callable[..., Coroutine[Any, Any, None]], *args: object) -> None:
+    """Run one task of a connection, and end without a word when the connection ends.
+
+    A task that ends as cancelled leaves its frames in a reference cycle of the task group's.
+    """
+    with suppress(asyncio.CancelledError):
+        await function(*args)

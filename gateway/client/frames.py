@@ -74,7 +74,7 @@ def _create(frame: dict[str, Any], size: int, default_model: str | None) -> Crea
     try:
         _check(frame, body)
     except ClientFault as fault:
-        return FrameRefusal(fault, stream_id)
+        return FrameRefusal(fault.with_traceback(None), stream_id)
     return Create(
         stream_id,
         body,

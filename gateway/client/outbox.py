@@ -6,11 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lanes.codec import encode
-from lanes.events import error_event
+from lanes.events import Stamp, error_event
 
 if TYPE_CHECKING:
     from lanes.errors import Fault
-    from lanes.events import Stamp
     from lanes.ports import Stream
 
 #: More queued bytes than this do not wait for the turn to end: the transport has to see them to
@@ -62,6 +61,10 @@ class SocketOutbox:
     def put_event(self, stamp: Stamp, event: dict[str, Any]) -> None:
         """Encode an event and queue it (see `Outbox.put_event`)."""
         self.put(stamp, encode(event)[:-1])
+
+    def put_reply(self, event: dict[str, Any]) -> None:
+        """Queue an event that belongs to no response: its number is 0, it has no lane."""
+        self.put_event(Stamp(None), event)
 
     def error(self, fault: Fault, stream_id: str | None) -> None:
         """Queue an `error` event, also while its lane is busy."""

@@ -194,6 +194,12 @@ class ClientSocket(WebSocketsSansIOProtocol):
         self._unwatch()
         self._on_full = self._on_room = None
         super().connection_lost(exc)
+        self._break_cycles()
+
+    def _break_cycles(self) -> None:
+        """Let the parser go, a generator whose frame refers to its owner (D13)."""
+        self.conn.parser.close()
+        self.conn.parser_exc = None
 
     # Reading
 
@@ -245,7 +251,10 @@ class ClientSocket(WebSocketsSansIOProtocol):
         """Run the application, with this socket in its scope."""
         extensions: dict[str, Any] = {**(self.scope["extensions"] or {}), EXTENSION: self}
         self.scope["extensions"] = extensions
-        await super().run_asgi()
+        try:
+            await super().run_asgi()
+        finally:
+            del extensions[EXTENSION]  # the scope belongs to this socket
 
     async def send(self, message: Any) -> None:
         """Accept the upgrade, or refuse it over HTTP."""

@@ -14,6 +14,7 @@ import uvicorn
 
 from gateway import logs
 from gateway.app import Gateway
+from gateway.client.http_protocol import HttpProtocol
 from gateway.client.socket import CLOSE_TIMEOUT, ClientSocket
 from gateway.config.configured_upstreams import upstreams
 from gateway.process import children
@@ -49,7 +50,7 @@ class GatewayServer(OrderlyServer):
                 host=settings.host,
                 port=settings.port,
                 loop="auto",
-                http="httptools",
+                http=HttpProtocol,
                 ws=ClientSocket,
                 ws_max_size=settings.max_frame_bytes,
                 ws_ping_interval=settings.ping_interval,
@@ -128,7 +129,7 @@ def serve(
                 announce(listener)
 
         server = GatewayServer(Gateway(settings, engine), listening)
-        # Everything loaded by now stays, and a delta leaves no cycles behind (D13).
+        # Everything loaded by now stays, and what ends leaves no cycles behind (D13).
         gc.collect()
         gc.freeze()
         gc.set_threshold(10_000, 10, 10)

@@ -209,6 +209,8 @@ class Run:
         except KeyError:
             raise IllegalTransition(f"run {self.state}: {step}") from None
         self.over = self.state not in LIVE
+        if self.over:
+            self.began = _nothing  # the callback leads back to this run
 
     def _unreadable(self, data: bytes) -> None:
         if data.strip() == b"[DONE]":

@@ -13,8 +13,10 @@ from typing import Final
 
 import pytest
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from gateway.client.http_protocol import HttpProtocol
 from gateway.client.socket import ClientSocket
 from gateway.process.listening import OrderlyServer
 from gateway.process.server import GatewayServer
@@ -55,6 +57,18 @@ SOCKET_ATTRIBUTES: Final = {
     "scope": "takes the extension that holds the socket",
     "transport": "where finished frames go",
     "writable": "cleared while the transport is over the high-water mark",
+}
+#: Methods of the HTTP class that `HttpProtocol` overrides or calls.
+HTTP_METHODS: Final = {
+    "_unset_keepalive_if_required": "no timer outlives the connection",
+    "connection_lost": "lets go of the requests",
+    "handle_websocket_upgrade": "lets go of the parser, too",
+}
+#: Attributes of the HTTP class that `HttpProtocol` reads or sets.
+HTTP_ATTRIBUTES: Final = {
+    "cycle": "the request in progress, which refers to the connection",
+    "parser": "refers to the connection, which refers to it",
+    "pipeline": "requests that wait for it",
 }
 #: Methods of the server class that the gateway's servers override or call.
 SERVER_METHODS: Final = {
@@ -108,9 +122,10 @@ BASES: Final = pytest.mark.parametrize(
     ("base", "ours", "called", "read"),
     [
         (WebSocketsSansIOProtocol, (ClientSocket,), SOCKET_METHODS, SOCKET_ATTRIBUTES),
+        (HttpToolsProtocol, (HttpProtocol,), HTTP_METHODS, HTTP_ATTRIBUTES),
         (uvicorn.Server, (OrderlyServer, GatewayServer), SERVER_METHODS, SERVER_ATTRIBUTES),
     ],
-    ids=["WebSocketsSansIOProtocol", "Server"],
+    ids=["WebSocketsSansIOProtocol", "HttpToolsProtocol", "Server"],
 )
 
 

@@ -52,8 +52,7 @@ class HttpReply:
     async def head(self) -> None:
         """Wait for `status` and `headers`. Raises UpstreamFault."""
         await self._head
-        if self._fault is not None:
-            raise self._fault
+        self._raise_fault()
 
     def start(self, consume: Callable[[bytes], None]) -> None:
         """Pass on the body that has arrived, and from now on each read from within that read."""
@@ -74,14 +73,13 @@ class HttpReply:
         Raises UpstreamFault if the body breaks off, or the error given to `fail`.
         """
         await self._over
-        if self._fault is not None:
-            raise self._fault
+        self._raise_fault()
 
     async def until(self, arrival: asyncio.Future[None]) -> None:
         """Wait for `arrival`, or for the body's end. Raises as `end` does, unless it arrived."""
         await asyncio.wait((arrival, self._over), return_when=asyncio.FIRST_COMPLETED)
-        if self._fault is not None and not arrival.done():
-            raise self._fault
+        if not arrival.done():
+            self._raise_fault()
 
     def pause(self) -> None:
         """Stop reading until `resume`. Idempotent."""
@@ -145,6 +143,14 @@ class HttpReply:
         self._end_request()
 
     # -- private --
+
+    def _raise_fault(self) -> None:
+        """Raise the fault, if there is one, and let go of it: its frames refer to this answer."""
+        if self._fault is not None:
+            try:
+                raise self._fault
+            finally:
+                self._fault = None
 
     def _finish(self) -> None:
         self._connection = None

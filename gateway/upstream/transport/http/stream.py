@@ -44,7 +44,7 @@ class HttpStream:
             self._reply.start(self._receive)
             await self._reply.until(arrival)
         except BaseException:
-            self._reply.close()
+            self.close()
             raise
         self._kept = self._kept or self._splitter.finish()
         return self._kept
@@ -70,6 +70,7 @@ class HttpStream:
             if self._wanted and (last := self._splitter.finish()):
                 sink(last)
         finally:
+            self._sink = _discard
             reply.close()  # it is over, or this call was cancelled
 
     def release(self) -> None:
@@ -80,6 +81,7 @@ class HttpStream:
     def close(self) -> None:
         """Close the connection now, so that the backend stops generating; end `relay`."""
         self._wanted = False
+        self._sink = _discard  # which may refer to this stream
         self._reply.close()
 
     def afterwards(self, callback: Callable[[], None]) -> None:
