@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import anyio
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
-from starlette.routing import Route, WebSocketRoute
+from starlette.routing import Match, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from gateway.client.auth import Authenticator, UpgradeRefused, upstream_headers
 from gateway.client.connection import ClientConnection
 from gateway.client.socket import EXTENSION
 from gateway.config.configured_upstreams import default_model, upstreams
-from gateway.http.routes import HttpRoutes, error
+from gateway.http.engine import Engine
+from gateway.http.errors import error
+from gateway.http.responses import ResponseCreation
+from gateway.http.routes import HttpRoutes
+from gateway.http.running import RunningResponses
 from gateway.persistence.stores import Stores
 from gateway.upstream.routing.router import Router
 
@@ -32,8 +36,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("multilane")
 
-#: Every HTTP method: none of them opens a WebSocket.
-METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 #: Seconds after which a client may try again if there is no room for it.
 RETRY_AFTER = "5"
 
@@ -60,16 +62,20 @@ class Gateway:
         self._upstreams = Router(upstreams(settings))
         self._stores = Stores(settings)
         self._connections: set[ClientConnection] = set()
+        self._running = RunningResponses()
         self._numbers = count(1)
+        creation = ResponseCreation(
+            Engine(self._upstreams, self._stores, settings), self._running, self._relayed
+        )
         self.app = Starlette(
             routes=[
                 WebSocketRoute("/v1/responses", _Endpoint(self)),
                 WebSocketRoute("/{path:path}", _nowhere),
-                Route("/v1/responses", _upgrade_required, methods=METHODS),
-                *HttpRoutes(self._authenticator, self._stores, self._models).routes,
+                *HttpRoutes(self._authenticator, self._stores, self._models, creation).routes,
+                Route("/v1/responses", _upgrade_required, methods=["GET"]),
                 Route("/health", self._health),
             ],
-            exception_handlers={404: _not_found, 405: _not_found},
+            exception_handlers={404: _not_found, 405: _not_allowed},
             lifespan=self._lifespan,
         )
 
@@ -115,8 +121,9 @@ class Gateway:
             log.info("draining %s, %g s at most", _connections(open), timeout)
         for connection in tuple(self._connections):
             connection.drain(timeout)
+        self._running.drain(timeout)
         # Polled, because a signal handler cannot wake an event.
-        while self._connections and not given_up():  # noqa: ASYNC110
+        while (self._connections or self._running) and not given_up():  # noqa: ASYNC110
             await anyio.sleep(0.1)
         if left := len(self._connections):
             log.info("not waiting for %s", _connections(left))
@@ -182,7 +189,7 @@ def _connections(number: int) -> str:
 
 
 async def _upgrade_required(_request: Request) -> JSONResponse:
-    message = "This is a WebSocket endpoint; connect to it with wss:// or ws://."
+    message = "GET opens a WebSocket here, with wss:// or ws://; a single create is a POST."
     body = error("upgrade_required", message, 426)
     return JSONResponse(body, 426, {"Upgrade": "websocket", "Connection": "Upgrade"})
 
@@ -193,6 +200,20 @@ async def _not_found(request: Request, _error_raised: Exception) -> JSONResponse
 
 async def _nowhere(websocket: WebSocket) -> None:
     await websocket.send_denial_response(_missing(websocket.url.path))
+
+
+async def _not_allowed(request: Request, _error_raised: Exception) -> JSONResponse:
+    """Name the methods of all routes of this path: each route has its own."""
+    scope = {"type": "http", "path": request.url.path}
+    methods = {
+        method
+        for route in request.app.routes
+        if isinstance(route, Route) and route.matches({**scope, "method": ""})[0] is Match.PARTIAL
+        for method in route.methods or ()
+    }
+    allow = ", ".join(sorted(methods))
+    message = f"{request.method} is not allowed here; allowed: {allow}."
+    return JSONResponse(error("method_not_allowed", message, 405), 405, {"Allow": allow})
 
 
 def _missing(what: str) -> JSONResponse:

@@ -1,4 +1,4 @@
-"""Pure: the bytes of a client frame -> a create, a steer, or the error to answer with."""
+"""Pure: what a client sent -> a create, a steer, or the error to answer with."""
 
 from __future__ import annotations
 
@@ -41,21 +41,27 @@ def read(data: bytes, default_model: str | None = None) -> Create | Steer | Fram
     The frame is parsed once, so what is checked here is what is forwarded, also with double keys.
     """
     try:
-        frame = decode(data)
-    except ValueError as error:
-        return FrameRefusal(
-            _fault(f"The frame is not valid JSON: {_reason(error)}.", "invalid_json")
-        )
-    if not isinstance(frame, dict):
-        return FrameRefusal(
-            _fault("The frame must be a JSON object.", code="invalid_request_error")
-        )
+        frame = parse(data, "frame")
+    except ClientFault as fault:
+        return FrameRefusal(fault.with_traceback(None))
     kind = frame.get("type")
     if kind == "response.steer":
         return Steer(frame, len(data))
     if kind != "response.create":
         return FrameRefusal(_unknown(kind), _lane(frame))
     return _create(frame, len(data), default_model)
+
+
+def parse(data: bytes, what: str) -> dict[str, Any]:
+    """Return the JSON object in `data`. `what` names it in the message of a ClientFault."""
+    try:
+        value = decode(data)
+    except ValueError as error:
+        message = f"The {what} is not valid JSON: {_reason(error)}."
+        raise _fault(message, "invalid_json") from None
+    if not isinstance(value, dict):
+        raise _fault(f"The {what} must be a JSON object.", code="invalid_request_error")
+    return value
 
 
 def _reason(error: ValueError) -> str:
@@ -68,18 +74,35 @@ def _create(frame: dict[str, Any], size: int, default_model: str | None) -> Crea
     if "stream_id" in frame and stream_id is None:
         message = "stream_id must be 1 to 256 characters of A-Z, a-z, 0-9, '_', '.' and '-'."
         return FrameRefusal(_fault(message, code="invalid_stream_id", param="stream_id"))
-    body = {key: value for key, value in frame.items() if key not in _ENVELOPE}
-    if body.get("model") is None and default_model is not None:
-        body["model"] = default_model
     try:
-        _check(frame, body)
+        return create_of(frame, size, default_model, stream_id)
     except ClientFault as fault:
         return FrameRefusal(fault.with_traceback(None), stream_id)
+
+
+def create_of(
+    fields: dict[str, Any], size: int, default_model: str | None, stream_id: str | None = None
+) -> Create:
+    """Return the create that an object asks for, over a socket or HTTP (protocol.md 2).
+
+    Args:
+        fields: What the client sent.
+        size: Its length in bytes.
+        default_model: Serves a create without a `model`.
+        stream_id: Its lane.
+
+    Raises:
+        ClientFault: A field that the gateway uses itself has a wrong value.
+    """
+    body = {key: value for key, value in fields.items() if key not in _ENVELOPE}
+    if body.get("model") is None and default_model is not None:
+        body["model"] = default_model
+    _check(fields, body)
     return Create(
         stream_id,
         body,
         body.get("previous_response_id"),
-        generate=frame.get("generate", True),
+        generate=fields.get("generate", True),
         size=size,
     )
 

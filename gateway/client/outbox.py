@@ -24,7 +24,37 @@ class FrameWriter(Protocol):
         """Write whole frames; ignored once the connection is closing."""
 
 
-class SocketOutbox:
+class PacedStreams:
+    """The part of `lanes.ports.Outbox` that lets a client's pace govern its upstreams."""
+
+    def __init__(self) -> None:
+        self._streams: set[Stream] = set()
+        self._paused = False
+
+    def attach(self, stream: Stream) -> None:
+        """Let the client's pace govern this stream."""
+        self._streams.add(stream)
+        if self._paused:
+            stream.pause()
+
+    def detach(self, stream: Stream) -> None:
+        """Forget a stream that is over."""
+        self._streams.discard(stream)
+
+    def pause(self) -> None:
+        """Pause every stream: the client is too far behind."""
+        self._paused = True
+        for stream in tuple(self._streams):
+            stream.pause()
+
+    def resume(self) -> None:
+        """Resume every stream: the client caught up."""
+        self._paused = False
+        for stream in tuple(self._streams):
+            stream.resume()
+
+
+class SocketOutbox(PacedStreams):
     """Implements `lanes.ports.Outbox` over one WebSocket (protocol.md 1 and 4).
 
     The transport's own water marks bound what is unsent. While it is over the high one (`pause` was
@@ -35,12 +65,11 @@ class SocketOutbox:
     """
 
     def __init__(self, wire: FrameWriter) -> None:
+        super().__init__()
         self._wire = wire
         self._soon = asyncio.get_running_loop().call_soon
         self._frames: list[bytes] = []
         self._size = 0
-        self._streams: set[Stream] = set()
-        self._paused = False
 
     def put(self, stamp: Stamp, body: bytes) -> None:
         """Add the number to an event and queue its frame, in one step: numbers follow the wire."""
@@ -81,28 +110,6 @@ class SocketOutbox:
             self._frames.clear()
             self._size = 0
             self._wire.write_frames(frames)
-
-    def attach(self, stream: Stream) -> None:
-        """Let the client's pace govern this stream."""
-        self._streams.add(stream)
-        if self._paused:
-            stream.pause()
-
-    def detach(self, stream: Stream) -> None:
-        """Forget a stream that is over."""
-        self._streams.discard(stream)
-
-    def pause(self) -> None:
-        """Pause every stream: the client is too far behind."""
-        self._paused = True
-        for stream in tuple(self._streams):
-            stream.pause()
-
-    def resume(self) -> None:
-        """Resume every stream: the client caught up."""
-        self._paused = False
-        for stream in tuple(self._streams):
-            stream.resume()
 
 
 def _header(size: int) -> bytes:

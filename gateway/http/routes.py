@@ -1,4 +1,4 @@
-"""HTTP routes: stored responses, states of steers, and models (protocol.md 2, 3 and 5)."""
+"""HTTP routes: creates, stored responses, states of steers, and models (protocol.md 2 to 7)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gateway.client.auth import UpgradeRefused
+from gateway.http.errors import error, refusal
 from lanes.codec import encode
 from lanes.errors import Fault
 from steering.errors import StoreUnavailable
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from starlette.requests import Request
+    from starlette.types import ASGIApp
 
     from gateway.client.auth import Authenticator, Headers
+    from gateway.http.responses import ResponseCreation
     from gateway.persistence.stores import Stores
     from steering.stores.base import SteerRecord
 
@@ -33,13 +36,21 @@ class HttpRoutes:
         authenticator: Checks the key and the origin of each request.
         stores: Holds the responses and the steers.
         models: Lists the models.
+        creation: Answers creates.
     """
 
-    def __init__(self, authenticator: Authenticator, stores: Stores, models: Models) -> None:
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        stores: Stores,
+        models: Models,
+        creation: ResponseCreation,
+    ) -> None:
         self._authenticator = authenticator
         self._stores = stores
         self._models = models
         self.routes = [
+            Route("/v1/responses", self._keyed(creation.create), methods=["POST"]),
             Route("/v1/responses/{id}", self._keyed(self._response), methods=["GET"]),
             Route("/v1/responses/{id}", self._keyed(self._delete), methods=["DELETE"]),
             Route("/v1/responses/{id}/steers", self._keyed(self._steers), methods=["GET"]),
@@ -49,9 +60,9 @@ class HttpRoutes:
         ]
 
     def _keyed(
-        self, answer: Callable[[str, Request], Awaitable[Response]]
-    ) -> Callable[[Request], Awaitable[Response]]:
-        async def endpoint(request: Request) -> Response:
+        self, answer: Callable[[str, Request], Awaitable[ASGIApp]]
+    ) -> Callable[[Request], Awaitable[ASGIApp]]:
+        async def endpoint(request: Request) -> ASGIApp:
             try:
                 admitted = self._authenticator.admit(request.scope["headers"])
                 return await answer(admitted.key_id, request)
@@ -59,7 +70,7 @@ class HttpRoutes:
                 body = error(refused.code, refused.message, refused.status)
                 return JSONResponse(body, refused.status, refused.headers)
             except Fault as fault:
-                return JSONResponse(error(fault.code, fault.message, fault.status), fault.status)
+                return refusal(fault)
             except StoreUnavailable:
                 message = "The store of submissions is not available."
                 return JSONResponse(error("store_unavailable", message, 503), 503)
@@ -99,21 +110,6 @@ class HttpRoutes:
         message = f"The model '{name[:80]}' is not known here; GET /v1/models lists those that are."
         body = error("model_not_found", message, 404, param="model")
         return JSONResponse(body, 404)
-
-
-def error(
-    code: str | None, message: str, status: int, param: str | None = None
-) -> dict[str, object]:
-    """Return the JSON body of an error over HTTP (protocol.md 6).
-
-    Args:
-        code: Error code, if there is one.
-        message: What went wrong, and what is allowed.
-        status: HTTP status, which decides the error's type.
-        param: The parameter at fault.
-    """
-    kind = "server_error" if status >= 500 else "invalid_request_error"
-    return {"error": {"type": kind, "code": code, "message": message, "param": param}}
 
 
 def _shown(record: SteerRecord) -> dict[str, Any]:

@@ -1,0 +1,56 @@
+"""What a response over HTTP shares with one over a socket: worker, upstreams and stores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lanes.history.archive import KeyArchive
+from lanes.history.lineage import Lineage
+from lanes.worker import Worker
+from steering.desk import Desk
+from steering.ledger import Ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gateway.config.settings import Settings
+    from gateway.persistence.stores import Stores
+    from lanes.ports import Outbox, Upstream
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Makes the workers of responses that have no socket.
+
+    Attributes:
+        upstream: Answers the requests.
+        stores: What outlives a request.
+        settings: The gateway's.
+    """
+
+    upstream: Upstream
+    stores: Stores
+    settings: Settings
+
+    def worker(self, key_id: str, headers: Mapping[str, str], outbox: Outbox) -> Worker:
+        """Return a worker for one response: there is no lane where another could wait.
+
+        Args:
+            key_id: Names the client's key.
+            headers: The client's, as far as upstreams may see them.
+            outbox: Takes the events.
+        """
+        # Steers come over a socket and name a response of that socket, so none ever gets here.
+        desk = Desk(Ledger(), self.stores.clerk, key_id, _unasked)
+        lineage = Lineage(self.settings.cache_bytes)
+        archive = KeyArchive(self.stores.archive, key_id)
+        return Worker(self.upstream, lineage, archive, outbox, desk, _nothing_waits, headers)
+
+
+def _unasked(_event: dict[str, Any]) -> None:
+    raise AssertionError("a reply to a steer that nobody sent")
+
+
+def _nothing_waits(_lane: str | None, _parent_id: str) -> bool:
+    return False
