@@ -1,4 +1,7 @@
-"""A thousand steers around the end of their responses: each has exactly one verdict."""
+"""A thousand steers around the end of their responses: each has exactly one verdict.
+
+What a race comes to is up to the machine, so the first lane of each connection provokes each fate.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +40,9 @@ CONNECTIONS, LANES, ROUNDS, STEERS = 5, 10, 10, 2
 AROUND = 0.005
 ENDS = ("completed", "completed", "completed", "limit", "call", "call", "failed", "cut")
 REFUSED = {"response_not_active", "response_already_completed"}
+#: What the rounds of the provoking lane come to, in turn: its steers come early enough to be
+#: accepted, and the upstream takes or refuses the successor; or they come after the end.
+PROVOKED = ("committed", "failed", "refused")
 
 
 @dataclass
@@ -48,13 +54,16 @@ class Race:
     verdicts: dict[str, str] = field(default_factory=dict)
     taken: Counter[str] = field(default_factory=Counter)
     given_back: Counter[str] = field(default_factory=Counter)
+    #: The fates that are no matter of luck, by the response's input.
+    provoked: dict[str, str] = field(default_factory=dict)
 
     async def upstream(self, exchange: Exchange) -> None:
         """Plays a response up to its end, which waits; answers or refuses what follows it."""
         texts = said(exchange)
         steers = [text for text in texts if text.startswith("s-")]
         if steers:
-            refuses = self.draw.random() < 0.1
+            fate = self.provoked.get(steers[0][2:-2])
+            refuses = self.draw.random() < 0.1 if fate is None else fate == "failed"
             (self.given_back if refuses else self.taken).update(steers)
             assert steers == sorted(steers)
             if refuses:
@@ -95,20 +104,30 @@ class Lane:
 
     async def run(self) -> None:
         for number in range(ROUNDS):
-            await self._round(f"{id(self.client)}-{self.name}-{number}")
+            key = f"{id(self.client)}-{self.name}-{number}"
+            if self.name == "l0":
+                self.race.provoked[key] = PROVOKED[number % len(PROVOKED)]
+                await self._round(key, "completed")
+            else:
+                await self._round(key, self.race.draw.choice(ENDS))
 
-    async def _round(self, key: str) -> None:
-        how, gate = self.race.draw.choice(ENDS), anyio.Event()
+    async def _round(self, key: str, how: str) -> None:
+        gate = anyio.Event()
         self.race.endings[key] = how, gate
         await self.client.create(self.name, input=key)
         target = (await self._until("response.created"))["response"]["id"]
         await self._until("response.output_text.delta")
         texts = [f"s-{key}-{n}" for n in range(STEERS)]
+        fate = self.race.provoked.get(key)
+        if fate == "refused":
+            gate.set()
+            await self._until("response.completed")
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._after, AROUND, gate)
+            if fate is None:
+                tasks.start_soon(self._after, AROUND, gate)
             delays = sorted(self.race.draw.uniform(0, 2 * AROUND) for _ in texts)
             tasks.start_soon(self._steer, target, texts, delays)
-            await self._verdicts(target, texts, tasks)
+            await self._verdicts(target, texts, tasks, key, running=fate != "refused")
 
     async def _after(self, delay: float, gate: anyio.Event) -> None:
         await anyio.sleep(delay)
@@ -120,14 +139,22 @@ class Lane:
             await anyio.sleep_until(start + delay)
             await self.client.steer(target, text)
 
-    async def _verdicts(self, target: str, texts: list[str], tasks: TaskGroup) -> None:
-        """Read until the response and what follows it are over and every steer has its verdict."""
+    async def _verdicts(
+        self, target: str, texts: list[str], tasks: TaskGroup, key: str, *, running: bool
+    ) -> None:
+        """Read until the response and what follows it are over and every steer has its verdict.
+
+        Where a fate is provoked, the first answer to a steer lets the response end.
+        """
         ids: dict[str, str] = {}  # in order of acceptance, which is that of submission
         unheard = list(texts)
-        running, owing = True, False
+        provoked, gate = key in self.race.provoked, self.race.endings[key][1]
+        owing = False
         while running or unheard or ids:
             event = await self.events.get()
             kind = event["type"]
+            if kind.startswith("response.steer.") and provoked:
+                gate.set()
             if kind == "response.steer.accepted":
                 ids[event["steer"]["id"]] = unheard.pop(0)
             elif kind == "response.steer.failed":
