@@ -76,6 +76,22 @@ async def test_when_it_breaks_off_before_its_head() -> None:
         await answered(of, "second", "s")
 
 
+@pytest.mark.parametrize("moment", [60.0, -1.0])
+async def test_when_its_kept_connection_breaks(
+    moment: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have worked on the request, so it is not asked again; a fallback is asked once."""
+    monkeypatch.setattr("gateway.upstream.transport.http.connection.MOMENT", moment)
+    async with several(chain(retries=0)) as of:
+        await answer(await of["first"].asked("a", model="m"), reply("one"))
+        await of.client.ended("a")
+        await of.client.create("a", model="m")
+        (await of.fakes["first"].next()).reset()
+        await answer(await of.fakes["second"].next(), reply("two"))
+        assert (await of.client.ended("a"))["output"][0]["content"][0]["text"] == "two"
+        assert of.asked() == {"first": 2, "second": 1, "third": 0}
+
+
 async def test_after_its_own_retries() -> None:
     async with several(chain(retries=2)) as of:
         await of.client.create("a", model="m")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gateway.upstream.transport.faults import StaleConnection
 from gateway.upstream.transport.http.client import HttpClient
-from gateway.upstream.transport.http.connection import HttpConnection, StaleConnection
+from gateway.upstream.transport.http.connection import HttpConnection
 from lanes.errors import UpstreamFault
 from tests.support.raw_http_server import END, HEAD, Sink, chunk, opened, post, soon, until
 
@@ -66,7 +67,7 @@ async def test_a_connection_closed_this_very_moment_is_not_used(
 
 
 async def test_a_connection_without_a_transport_is_closed() -> None:
-    connection = HttpConnection(lambda _: None, lambda _: None)
+    connection = HttpConnection(lambda _: None, lambda _: None, 15.0)
     assert connection.closed
     connection.abort()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import ssl
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -27,6 +28,19 @@ def tls_context() -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
     return context
+
+
+def has_unread(transport: asyncio.BaseTransport) -> bool:
+    """Return whether bytes or the end of a connection have arrived that the loop did not read yet.
+
+    A connection that is idle has nothing to say but that it ends.
+    """
+    sock = transport.get_extra_info("socket")
+    if sock is None:
+        return False
+    poll = select.poll()
+    poll.register(sock.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 async def connect(

@@ -34,6 +34,12 @@ class TransientFault(UpstreamFault):
     pause: float | None = None
 
 
+class StaleConnection(TransientFault):
+    """A kept connection closed within a moment of the request; a fresh one may work (D28)."""
+
+    pause = 0.0
+
+
 class BackendSilent(UpstreamFault):
     """The backend did not answer in time."""
 

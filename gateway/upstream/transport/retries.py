@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from gateway.upstream.transport.faults import TransientFault
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+#: Seconds after a request was sent in which its connection may break because the backend had closed
+#: it before it heard of the request: one round trip, a slow one at that (D28).
+MOMENT: Final = 1.0
 
 _FIRST_BACKOFF = 0.1
 _MAX_PAUSE = 3.0

@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gateway.upstream.transport import defaults, request_head
-from gateway.upstream.transport.faults import BackendSilent, answer_fault, backend_fault
-from gateway.upstream.transport.http.connection import StaleConnection
+from gateway.upstream.transport.faults import (
+    BackendSilent,
+    StaleConnection,
+    answer_fault,
+    backend_fault,
+)
 from gateway.upstream.transport.http.pool import HttpPool
 from gateway.upstream.transport.http.reply import HttpReply
 from gateway.upstream.transport.http.sse import SseSplitter
@@ -48,7 +52,7 @@ class HttpClient:
         idle_timeout: Seconds of silence within the body.
         max_event_bytes: The largest event.
         retries: How often a request is tried again while nothing of its answer was relayed.
-        keep_idle: Seconds for which an idle connection is kept.
+        keep_idle: Seconds for which an idle connection is kept, if the backend keeps it as long.
         tls: Replaces the default context.
         proxies: Scheme -> URL; replaces the proxies of the environment.
 
@@ -107,7 +111,7 @@ class HttpClient:
     ) -> FetchedAnswer:
         """Send one small request and return its whole answer, whatever its status is.
 
-        It is sent once. The body is cut off after 4 MiB.
+        It is sent once; a GET once more after a stale connection. The body is cut off after 4 MiB.
 
         Args:
             method: The HTTP method.
@@ -125,7 +129,9 @@ class HttpClient:
                 try:
                     reply = await self._exchange(message)
                 except StaleConnection:
-                    reply = await self._exchange(message, fresh=True)
+                    if method != "GET":
+                        raise
+                    reply = await self._exchange(message)
                 answer_body = await _read(reply, _MAX_ANSWER_BYTES)
         except TimeoutError:
             text = f"The backend did not answer within {timeout:g} seconds."
@@ -137,25 +143,24 @@ class HttpClient:
         await self.pool.aclose()
 
     async def _attempt(self, message: list[bytes]) -> HttpStream:
-        try:
-            reply = await self._exchange(message)
-        except StaleConnection:
-            reply = await self._exchange(message, fresh=True)
+        reply = await self._exchange(message)
         if reply.status < 300 and _is_stream(reply.headers):
             return HttpStream(reply, SseSplitter(self._max_event_bytes))
         raise await _answer_fault(reply)
 
-    async def _exchange(self, message: list[bytes], *, fresh: bool = False) -> HttpReply:
+    async def _exchange(self, message: list[bytes]) -> HttpReply:
         """Send a request and wait for the head of its answer."""
-        connection = await self.pool.acquire(fresh=fresh)
+        connection = await self.pool.acquire()
         reply = HttpReply(
             connection, first_byte_timeout=self._first_byte_timeout, idle_timeout=self._idle_timeout
         )
         try:
             connection.send(message, reply)
             await reply.head()
-        except BaseException:
+        except BaseException as error:
             reply.close()
+            if isinstance(error, StaleConnection):
+                self.pool.close_idle()  # they have been idle for longer than this one
             raise
         return reply
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol, cast
+import re
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import httptools
 
-from gateway.upstream.transport.faults import backend_fault
-from lanes.errors import UpstreamFault
+from gateway.upstream.transport.dialing import has_unread
+from gateway.upstream.transport.faults import StaleConnection, backend_fault
+from gateway.upstream.transport.retries import MOMENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_MAX_HEAD_BYTES = 256 * 1024
+    from lanes.errors import UpstreamFault
 
-
-class StaleConnection(UpstreamFault):
-    """A kept connection closed before the backend answered; a fresh one may work."""
+_MAX_HEAD_BYTES: Final = 256 * 1024
+_KEPT_FOR: Final = re.compile(r"(?:^|[,;\s])timeout\s*=\s*\"?(\d{1,9})\b", re.ASCII | re.I)
 
 
 class AnswerSink(Protocol):
@@ -41,20 +42,30 @@ class AnswerSink(Protocol):
 class HttpConnection(asyncio.Protocol):
     """A connection that carries one request after the other.
 
-    It calls `on_idle` when it can carry the next request and `on_lost` when it is closed.
     `data_received` is the token path: one parser call and one `consume` call for each read.
+
+    Args:
+        on_idle: Called when it can carry the next request.
+        on_lost: Called when it is closed.
+        keep_idle: Seconds for which it may be idle; less if the backend says so (`Keep-Alive`).
     """
 
     def __init__(
-        self, on_idle: Callable[[HttpConnection], None], on_lost: Callable[[HttpConnection], None]
+        self,
+        on_idle: Callable[[HttpConnection], None],
+        on_lost: Callable[[HttpConnection], None],
+        keep_idle: float,
     ) -> None:
-        self.idle_since = 0.0
+        #: The loop's time after which it is not used again; the backend's own hint bounds it.
+        self.idle_until = 0.0
+        self._keep_idle = keep_idle
         self._on_idle = on_idle
         self._on_lost = on_lost
         self._time = asyncio.get_running_loop().time
         self._transport: asyncio.Transport | None = None
         self._answer: AnswerSink | None = None
         self._used = False
+        self._sent_at = 0.0
         self._expiry: asyncio.TimerHandle | None = None
         # The parser calls `on_body` for each HTTP chunk, which goes straight into a list.
         self._parts: list[bytes] = []
@@ -72,16 +83,22 @@ class HttpConnection(asyncio.Protocol):
         """Whether it can carry no more requests."""
         return self._transport is None or self._transport.is_closing()
 
+    def usable(self) -> bool:
+        """Return whether an idle connection can carry a request, by all that has arrived."""
+        if self._transport is None or self._transport.is_closing():
+            return False
+        return self._time() < self.idle_until and not has_unread(self._transport)
+
     def send(self, request: list[bytes], answer: AnswerSink) -> None:
         """Send a whole request; until its end the answer goes to `answer`.
 
         Raises StaleConnection if the connection is closed.
         """
         if self._transport is None or self._transport.is_closing():
-            raise _stale()
+            raise _stale("before the request was sent")
         self._reset()
         self._answer = answer
-        answer.read_at = self._time()
+        answer.read_at = self._sent_at = self._time()
         self._transport.writelines(request)
 
     def read(self, *, on: bool) -> None:
@@ -143,8 +160,8 @@ class HttpConnection(asyncio.Protocol):
         if self._has_head and exc is None and self._ends_by_closing():
             self._reusable = False
             self._finish()
-        elif self._used and not self._answered:
-            self.drop(_stale())
+        elif self._used and not self._answered and self._time() - self._sent_at <= MOMENT:
+            self.drop(_stale("without an answer"))
         else:
             when = "before it ended" if self._has_head else "without an answer"
             reason = f" ({exc})" if exc else ""
@@ -193,6 +210,12 @@ class HttpConnection(asyncio.Protocol):
         chunked = self._headers.get("transfer-encoding", "").lower().endswith("chunked")
         return not chunked and "content-length" not in self._headers
 
+    def _hinted(self) -> float:
+        """Return for how many seconds the backend keeps the connection, less what a trip takes."""
+        hint = _KEPT_FOR.search(self._headers.get("keep-alive", ""))
+        seconds = float("inf") if hint is None else float(hint[1])
+        return max(seconds - MOMENT, seconds / 2)
+
     def _finish(self) -> None:
         answer, self._answer = self._answer, None
         self._cancel_expiry()
@@ -200,7 +223,7 @@ class HttpConnection(asyncio.Protocol):
             return  # it closed the connection while it took its last bytes
         self._used = True
         if self._reusable and not self.closed:
-            self.idle_since = self._time()
+            self.idle_until = self._time() + min(self._keep_idle, self._hinted())
             self.read(on=True)  # otherwise nobody would notice that the peer closes it
             self._on_idle(self)
         else:
@@ -220,7 +243,5 @@ class HttpConnection(asyncio.Protocol):
             self._expiry = None
 
 
-def _stale() -> UpstreamFault:
-    return backend_fault(
-        "The backend closed a kept connection without an answer.", kind=StaleConnection
-    )
+def _stale(when: str) -> UpstreamFault:
+    return backend_fault(f"The backend closed the connection {when}.", kind=StaleConnection)

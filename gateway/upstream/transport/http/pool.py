@@ -41,6 +41,7 @@ class HttpPool:
         self._open: set[HttpConnection] = set()
         self._idle: dict[HttpConnection, None] = {}  # an ordered set, longest idle first
         self._sweeper: asyncio.TimerHandle | None = None
+        self._sweep_due = 0.0  # when the first of them is due, or before
         self._empty: asyncio.Future[None] | None = None
         self._closed = False
 
@@ -54,12 +55,16 @@ class HttpPool:
         """The number of open connections that are idle."""
         return len(self._idle)
 
-    async def acquire(self, *, fresh: bool = False) -> HttpConnection:
-        """Return a connection that is not in use, a new one if `fresh`. Raises UpstreamFault."""
-        while self._idle and not fresh:
+    async def acquire(self) -> HttpConnection:
+        """Return a connection that is not in use, the last used or a new one.
+
+        Raises UpstreamFault.
+        """
+        while self._idle:
             connection, _ = self._idle.popitem()
-            if not connection.closed:
+            if connection.usable():
                 return connection
+            connection.abort()
         connection = await self._dial()
         if self._closed:
             connection.abort()
@@ -67,6 +72,11 @@ class HttpPool:
         if not connection.closed:
             self._open.add(connection)
         return connection
+
+    def close_idle(self) -> None:
+        """Close every connection that is idle."""
+        while self._idle:
+            self._idle.popitem()[0].abort()
 
     async def aclose(self) -> None:
         """Close every connection, also those in use, and wait until all sockets are closed."""
@@ -84,7 +94,7 @@ class HttpPool:
             raise _shutting_down()
         return await connect(
             self._route,
-            lambda: HttpConnection(self._keep, self._lost),
+            lambda: HttpConnection(self._keep, self._lost, self._keep_idle),
             self._tls,
             self._connect_timeout,
         )
@@ -94,8 +104,7 @@ class HttpPool:
             connection.abort()
             return
         self._idle[connection] = None
-        if self._sweeper is None:
-            self._sweeper = asyncio.get_running_loop().call_later(self._keep_idle, self._sweep)
+        self._sweep_at(connection.idle_until)
 
     def _lost(self, connection: HttpConnection) -> None:
         self._idle.pop(connection, None)
@@ -106,14 +115,21 @@ class HttpPool:
     def _sweep(self) -> None:
         """Close what was idle for too long; one timer serves all connections."""
         self._sweeper = None
-        loop = asyncio.get_running_loop()
-        for connection in list(self._idle):
-            due = connection.idle_since + self._keep_idle
-            if due > loop.time():
-                self._sweeper = loop.call_at(due, self._sweep)
-                break
+        now = asyncio.get_running_loop().time()
+        for connection in [one for one in self._idle if one.idle_until <= now]:
             del self._idle[connection]
             connection.abort()
+        if self._idle:
+            self._sweep_at(min(one.idle_until for one in self._idle))
+
+    def _sweep_at(self, due: float) -> None:
+        """Sweep at that time, unless an earlier sweep is set."""
+        if self._sweeper is not None:
+            if self._sweep_due <= due:
+                return
+            self._sweeper.cancel()
+        self._sweep_due = due
+        self._sweeper = asyncio.get_running_loop().call_at(due, self._sweep)
 
 
 def _shutting_down() -> UpstreamFault:

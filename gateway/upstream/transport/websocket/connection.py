@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from websockets.exceptions import InvalidState
 from websockets.frames import Frame, Opcode
 
+from gateway.upstream.transport.dialing import has_unread
 from gateway.upstream.transport.faults import TransientFault, backend_fault, copy_fault
 from gateway.upstream.transport.websocket.frame_splitter import FrameSplitter, FrameTooLarge
 from gateway.upstream.transport.websocket.lane_switch import (
@@ -85,10 +86,15 @@ class UpstreamSocket(asyncio.Protocol):
         return self._transport is not None
 
     def has_room(self) -> bool:
-        """Return whether it takes one more response; one over its age limit does not."""
+        """Return whether it takes one more response.
+
+        One over its age limit does not, nor an idle one whose next bytes may be its end.
+        """
         if self._time() - self._created_at >= self._limits.max_age:
             self._switch.retire()
-        return not self.ended and self._switch.free_names > 0
+        if self.ended or self._switch.free_names <= 0:
+            return False
+        return self.busy > 0 or self._transport is None or not has_unread(self._transport)
 
     def take(self) -> UpstreamLane:
         """Return a lane for one response; requires `has_room`."""

@@ -262,7 +262,8 @@ class UpstreamLane:
             refused_by_socket = is_socket_limit(error)
             if refused_by_socket:
                 self._socket.reduce(self, error_fields(error)["code"])
-            self.refuse(error_event_fault(error, message))
+            waited = self.stream.waited if self.name is None else 0.0
+            self.refuse(error_event_fault(error, message, waited))
             self._free(reusable=not refused_by_socket)
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from gateway.upstream.transport.faults import SocketFull, TransientFault, backend_fault, copy_fault
+from gateway.upstream.transport.faults import TransientFault, backend_fault, copy_fault
 from gateway.upstream.transport.websocket.error_events import error_event_fault
 from gateway.upstream.transport.websocket.event_heads import (
     NOTABLE,
@@ -230,10 +230,11 @@ class LaneSwitch:
             (waiting or lanes)[0].note("error", message)
         else:
             self._retired = True
-            kind = SocketFull if is_socket_limit(error) else TransientFault
-            fault = copy_fault(error_event_fault(error, message), kind)
             for lane in waiting:
-                lane.refuse(fault)
+                waited = 0.0 if lane.stream is None else lane.stream.waited
+                fault = error_event_fault(error, message, waited)
+                transient = isinstance(fault, TransientFault)
+                lane.refuse(fault if transient else copy_fault(fault, TransientFault))
                 self.free(lane, reusable=False)
 
 

@@ -49,6 +49,11 @@ class WebSocketStream:
         """Whether an event of the response has arrived."""
         return bool(self.batch) or self._head.done()
 
+    @property
+    def waited(self) -> float:
+        """For how many seconds the sent create has waited for its first event."""
+        return self._loop.time() - self._read_at
+
     def start(self) -> None:
         """Start the timers, because the create is sent."""
         self._read_at = self._loop.time()
