@@ -22,10 +22,11 @@ TIMEOUT: Final = 3.0
 FRESH_SECONDS: Final = 60.0
 RETRY_SECONDS: Final = 5.0
 _MAX_MODELS: Final = 10_000
+_MAX_ID_CHARS: Final = 512
 
 
 def parse_models(answer: FetchedAnswer) -> dict[str, int]:
-    """Return id -> time of creation (0 if it is not given), in order.
+    """Return id -> time of creation (0 if it is not given), in order, without ids of any length.
 
     Raises UpstreamFault if the answer is not a list of models.
     """
@@ -37,7 +38,7 @@ def parse_models(answer: FetchedAnswer) -> dict[str, int]:
     models: dict[str, int] = {}
     for entry in entries:
         name = entry.get("id")
-        if isinstance(name, str) and name:
+        if isinstance(name, str) and 0 < len(name) <= _MAX_ID_CHARS:
             models.setdefault(name, _created(entry))
     return models
 

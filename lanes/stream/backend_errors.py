@@ -39,9 +39,11 @@ ERROR_CODES = frozenset(
         "image_file_not_found",
     }
 )
-#: The longest message of a fault, and the longest JSON in it, in characters.
+#: The longest message of a fault, the longest JSON in it, and the longest code, type and param, in
+#: characters. The backend's longer names are none.
 _MAX_MESSAGE = 8192
 _MAX_TEXT = 500
+_MAX_NAME = 256
 #: How an error says that the input is longer than the model's context.
 _OVERFLOW_CODES = ("context_length_exceeded", "exceed_context_size_error")
 _OVERFLOW_WORDS = re.compile(
@@ -96,6 +98,11 @@ class ReportedFault(UpstreamFault):
     details: Mapping[str, Any] = MappingProxyType({})
 
 
+def name_of(value: object) -> str | None:
+    """Return a code, type or param as a backend writes one, None if it is no such name."""
+    return value if isinstance(value, str) and 0 < len(value) <= _MAX_NAME else None
+
+
 def code_of(status: int, message: str, code: object, kind: object) -> str:
     """Return the code of a backend's error: its own if that is a word, else one by the status.
 
@@ -107,15 +114,17 @@ def code_of(status: int, message: str, code: object, kind: object) -> str:
     """
     if _overflows(status, message, code, kind):
         return _OVERFLOW_CODES[0]
-    if isinstance(code, str) and code and not code.isdecimal():
-        return code
+    name = name_of(code)
+    if name is not None and not name.isdecimal():
+        return name
     return _CODES.get(status, "server_error" if status >= 500 else "invalid_request_error")
 
 
 def type_of(status: int, kind: object) -> str:
     """Return the type of a backend's error: its own if that is a string, else one by the status."""
-    if isinstance(kind, str) and kind not in ("", "error"):
-        return kind
+    name = name_of(kind)
+    if name is not None and name != "error":
+        return name
     return _TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
 
 
@@ -161,10 +170,14 @@ def reported_fault(event: dict[str, Any]) -> ReportedFault:
         status=status,
         code=code,
         type=type_of(status, kind),
-        param=param if isinstance(param, str) else None,
+        param=name_of(param),
     )
     typed = {**error, "type": kind}
-    fault.details = {key: typed[key] for key, fits in _DETAILS.items() if fits(typed.get(key))}
+    fault.details = {
+        key: value
+        for key, fits in _DETAILS.items()
+        if fits(value := typed.get(key)) and len(encode(value)) <= _MAX_MESSAGE
+    }
     return fault
 
 

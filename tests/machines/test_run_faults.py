@@ -187,6 +187,14 @@ DETAILS: list[tuple[Any, Any]] = [
     ({"param": None, "type": None, "misalignment": None}, {}),
     ({"misalignment": {"steer": {}}, "headers": {}, "x": 1}, {}),
     ({"misalignment": {"error_type": 5}}, {}),
+    (
+        {
+            "param": "p" * 9000,
+            "type": "t" * 9000,
+            "misalignment": {"steer": {"message": "m" * 9000}},
+        },
+        {},
+    ),
     ({"type": "error"}, {}),
     ({}, {}),
 ]

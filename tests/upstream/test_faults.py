@@ -199,6 +199,47 @@ def test_messages_are_bounded() -> None:
     assert fault_fields(799, b"")["message"] == "The backend answered 799."
 
 
+def test_headers_are_few_short_and_printable() -> None:
+    """However many and long the backend's are; those that say when to retry come first."""
+    limits = {f"x-ratelimit-{number}": f"{number}" for number in range(1000)}
+    headers = fault_fields(429, {}, **limits, retry_after="7", x_request_id="r" * 5000)["headers"]
+    assert headers["retry-after"] == "7"
+    assert headers["x-request-id"] == "r" * 1024
+    assert len(headers) == 32
+    long = {f"x-ratelimit-{number}": "v" * 1000 for number in range(1000)}
+    headers = fault_fields(429, {}, **long)["headers"]
+    assert 7000 < sum(len(name) + len(value) for name, value in headers.items()) <= 8192
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sent"),
+    [
+        ("retry-after", "a\x00\x1b[31m\x7fb", "a [31m b"),
+        ("retry-after", " \xe9t\xe9 ", "t"),
+        ("x-request-id", "\x85\u2028\ud800", None),
+        ("x-request-id", "", None),
+        ("x-ratelimit-limit-requests", "60", "60"),
+        ("x-ratelimit-" + "n" * 52, "1", "1"),
+        ("x-ratelimit-" + "n" * 53, "1", None),
+        ("x-ratelimit-\x00", "1", None),
+        ("x-ratelimit-a b", "1", None),
+        ("x-ratelimit-", "1", None),
+        ("set-cookie", "a=b", None),
+    ],
+)
+def test_a_header_of_the_backend(name: str, value: str, sent: str | None) -> None:
+    headers = answer_fault(400, {name: value}, b"").headers
+    assert headers == (None if sent is None else {name: sent})
+
+
+@pytest.mark.parametrize("key", ["code", "type", "param"])
+def test_a_name_of_any_length_is_none(key: str) -> None:
+    fault = fault_fields(400, {"error": {"message": "no", key: "n" * 256}})
+    assert fault[key] == "n" * 256
+    fault = fault_fields(400, {"error": {"message": "no", key: "n" * 257}})
+    assert fault[key] == (None if key == "param" else "invalid_request_error")
+
+
 @pytest.mark.parametrize(
     ("headers", "seconds"),
     [

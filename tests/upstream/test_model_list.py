@@ -27,6 +27,7 @@ LISTS: list[tuple[bytes, dict[str, int]]] = [
         {"a": 0, "b": 0, "c": 0},
     ),
     (b'{"data":[]}', {}),
+    (b'[{"id":"%b"},{"id":"%b"}]' % (b"a" * 512, b"b" * 513), {"a" * 512: 0}),
 ]
 
 

@@ -136,7 +136,7 @@ async def _dial_through(
 def _check_tunnel(head: bytes) -> None:
     """Raise UpstreamFault unless the proxy has opened the tunnel."""
     words = head.split(b" ", 2)
-    status = words[1].decode("latin-1") if len(words) > 1 else "nothing"
+    status = words[1][:20].decode("latin-1") if len(words) > 1 else "nothing"
     if status.startswith("2"):
         return
     text = f"The proxy answered {status} when asked for a tunnel to the backend."

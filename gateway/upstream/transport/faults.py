@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from lanes.errors import UpstreamFault
-from lanes.stream.backend_errors import code_of, prose, type_of
+from lanes.stream.backend_errors import code_of, name_of, prose, type_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 _MAX_TEXT = 500
 _MAX_MESSAGE = 8192
 
-_FORWARDED = frozenset({"retry-after", "retry-after-ms", "x-request-id"})
+#: The headers that the client gets: these first, then those of the rate limits.
+_FORWARDED = ("retry-after", "retry-after-ms", "x-request-id")
+_RATE_LIMIT = re.compile(r"x-ratelimit-[!#$%&'*+.^_`|~0-9a-z-]{1,52}")
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e]+")
+#: How many of them, the characters of one value, and of all names and values.
+_MAX_HEADERS = 32
+_MAX_VALUE = 1024
+_MAX_HEADER_CHARS = 8192
 #: What a browser does not show of a page: comments, scripts, styles and tags.
 _MARKUP = re.compile(
     r"<!--.*?(?:-->|\Z)|<(script|style)\b.*?(?:</\1\s*>|\Z)|<[^>]*(?:>|\Z)", re.I | re.S
@@ -105,7 +112,7 @@ def answer_fault(status: int, headers: Mapping[str, str], body: bytes) -> Upstre
         code=code_of(reported_status, message, fields.get("code"), fields.get("type")),
         status=reported_status,
         type=type_of(reported_status, fields.get("type")),
-        param=_string(fields.get("param")),
+        param=name_of(fields.get("param")),
         headers=_forwarded(headers) or None,
     )
     if isinstance(fault, TransientFault):
@@ -114,11 +121,18 @@ def answer_fault(status: int, headers: Mapping[str, str], body: bytes) -> Upstre
 
 
 def _forwarded(headers: Mapping[str, str]) -> dict[str, str]:
-    return {
-        name: value
-        for name, value in headers.items()
-        if name in _FORWARDED or name.startswith("x-ratelimit-")
-    }
+    """Return the headers that the client gets, few, short and printable."""
+    names = (*_FORWARDED, *filter(_RATE_LIMIT.fullmatch, headers))
+    forwarded: dict[str, str] = {}
+    room = _MAX_HEADER_CHARS
+    for name in names:
+        value = _UNPRINTABLE.sub(" ", headers.get(name, "")[:_MAX_VALUE]).strip()
+        room -= len(name) + len(value)
+        if room < 0 or len(forwarded) == _MAX_HEADERS:
+            break
+        if value:
+            forwarded[name] = value
+    return forwarded
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -164,7 +178,3 @@ def _default_message(status: int, headers: Mapping[str, str]) -> str:
         return f"The backend answered {status} {HTTPStatus(status).phrase}."
     except ValueError:
         return f"The backend answered {status}."
-
-
-def _string(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None

@@ -34,8 +34,9 @@ def error_event_fault(event: dict[str, Any], message: bytes, waited: float = 0.0
     full = SocketFull if waited <= MOMENT else TransientAnswer
     fields = error_fields(event).get("headers") or event.get("headers")
     headers = {
-        str(name).lower(): str(value)
+        name.lower(): str(value)
         for name, value in (fields.items() if isinstance(fields, dict) else ())
+        if isinstance(value, str | int | float)
     }
     fault = answer_fault(reported_fault(event).status, headers, message)
     if not is_socket_limit(event):
