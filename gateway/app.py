@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import anyio
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.responses import JSONResponse
 from starlette.routing import Match, Route, WebSocketRoute
 from starlette.websockets import WebSocket
@@ -17,13 +18,15 @@ from gateway.client.auth import Authenticator, UpgradeRefused, upstream_headers
 from gateway.client.connection import ClientConnection
 from gateway.client.socket import EXTENSION
 from gateway.config.configured_upstreams import default_model, upstreams
+from gateway.http.cors import Cors
 from gateway.http.engine import Engine
-from gateway.http.errors import error
+from gateway.http.errors import error, refusal
 from gateway.http.responses import ResponseCreation
 from gateway.http.routes import HttpRoutes
 from gateway.http.running import RunningResponses
 from gateway.persistence.stores import Stores
 from gateway.upstream.routing.router import Router
+from lanes.errors import own_fault
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -75,7 +78,8 @@ class Gateway:
                 Route("/v1/responses", _upgrade_required, methods=["GET"]),
                 Route("/health", self._health),
             ],
-            exception_handlers={404: _not_found, 405: _not_allowed},
+            middleware=[Middleware(Cors, self._authenticator)],
+            exception_handlers={404: _not_found, 405: _not_allowed, Exception: _broken},
             lifespan=self._lifespan,
         )
 
@@ -214,6 +218,10 @@ async def _not_allowed(request: Request, _error_raised: Exception) -> JSONRespon
     allow = ", ".join(sorted(methods))
     message = f"{request.method} is not allowed here; allowed: {allow}."
     return JSONResponse(error("method_not_allowed", message, 405), 405, {"Allow": allow})
+
+
+async def _broken(_request: Request, _error_raised: Exception) -> JSONResponse:
+    return refusal(own_fault("The gateway failed on this request."))
 
 
 def _missing(what: str) -> JSONResponse:

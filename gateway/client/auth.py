@@ -79,7 +79,7 @@ class Authenticator:
         Raises:
             UpgradeRefused: The key or the origin is not accepted.
         """
-        self._check_origin(headers)
+        self.check_origin(headers)
         offered = _protocols(headers)
         if not self._keys:
             return AdmittedClient(OPEN, self._echo(offered))
@@ -112,7 +112,8 @@ class Authenticator:
                 return name.decode()
         return None
 
-    def _check_origin(self, headers: Headers) -> None:
+    def check_origin(self, headers: Headers) -> None:
+        """Raise UpgradeRefused for a page whose origin is not allowed."""
         origins = _all(headers, b"origin")
         if not origins or "*" in self._origins:
             return

@@ -108,7 +108,9 @@ class Settings(BaseSettings):
     age_grace: Seconds = Field(
         60.0, ge=0, description="Seconds that running responses get after `max_age`."
     )
-    max_frame_bytes: MessageSize = Field(64 << 20, description="Largest frame from a client.")
+    max_frame_bytes: MessageSize = Field(
+        64 << 20, description="Largest frame or HTTP body from a client, unpacked."
+    )
     ping_interval: PositiveSeconds = Field(20.0, description="Seconds between pings.")
     ping_timeout: PositiveSeconds = Field(20.0, description="Seconds to wait for a pong.")
     send_buffer_bytes: MessageSize = Field(

@@ -1,36 +1,92 @@
-"""Reads the body of a request, bounded, and what it says."""
+"""Reads the JSON body of a request, plain, gzip or zstd, within a bound on what it unpacks to."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from anyio.lowlevel import checkpoint
+from starlette.requests import ClientDisconnect
+
+from gateway.client.frames import parse
+from gateway.http.unpacking import UNPACKERS, Unpacker
 from lanes.errors import ClientFault
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from starlette.requests import Request
 
 
-async def read_body(request: Request, most: int) -> bytes:
-    """Return the whole body of a request.
+async def read_object(request: Request, most: int) -> tuple[dict[str, Any], bytes]:
+    """Return the JSON object in a body, and its bytes as they are unpacked.
 
     Raises:
-        ClientFault: It has more than `most` bytes, or is not JSON by its content type.
+        ClientFault: It is not JSON (400, 415), is packed in a way that is unknown here (415), or
+            has more than `most` bytes, packed or not (413). Of a body that is too large no more is
+            read than shows it.
     """
-    kind = request.headers.get("content-type", "application/json").partition(";")[0]
-    if kind.strip().lower() != "application/json":
-        message = f"The content type must be application/json, not {kind[:80]!r}."
+    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip()
+    if kind.lower() != "application/json":
+        message = f"The content type must be application/json, not '{kind[:80]}'."
         raise ClientFault(message, code="unsupported_media_type", status=415)
+    unpacker = _unpacker(request)
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > most:
         raise _too_large(most)
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > most:
+    chunks = _chunks(request, most)
+    pieces, size = [], 0
+    async for piece in chunks if unpacker is None else _unpacked(chunks, unpacker):
+        size += len(piece)
+        if size > most:
             raise _too_large(most)
-    return bytes(body)
+        pieces.append(piece)
+    body = b"".join(pieces)
+    return parse(body, "body"), body
+
+
+def _unpacker(request: Request) -> Unpacker | None:
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding in ("", "identity"):
+        return None
+    if encoding not in UNPACKERS:
+        message = f"The content encoding must be gzip or zstd, not '{encoding[:80]}'."
+        headers = {"accept-encoding": "gzip, zstd"}
+        raise ClientFault(message, code="unsupported_encoding", status=415, headers=headers)
+    return UNPACKERS[encoding]()
+
+
+async def _chunks(request: Request, most: int) -> AsyncIterator[bytes]:
+    """Yield the body as it comes."""
+    size = 0
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > most:
+                raise _too_large(most)
+            yield chunk
+    except ClientDisconnect:
+        # Nobody reads the answer.
+        raise ClientFault("The body ends too early.", code="invalid_request_error") from None
+
+
+async def _unpacked(chunks: AsyncIterator[bytes], unpacker: Unpacker) -> AsyncIterator[bytes]:
+    """Yield slices of what is packed in the chunks; others have their turn between two of them."""
+    async for chunk in chunks:
+        try:
+            for piece in unpacker.feed(chunk):
+                yield piece
+                await checkpoint()
+        except ValueError as error:
+            raise _unreadable(str(error)) from None
+    if not unpacker.whole:
+        raise _unreadable("it ends too early")
 
 
 def _too_large(most: int) -> ClientFault:
     message = f"The body has more than {most} bytes, the most that is allowed here."
     return ClientFault(message, code="request_too_large", status=413)
+
+
+def _unreadable(why: str) -> ClientFault:
+    message = f"The body cannot be unpacked: {why}."
+    return ClientFault(message, code="invalid_encoding")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from starlette.responses import Response
 
-from gateway.client.frames import create_of, parse
+from gateway.client.frames import create_of
 from gateway.config.configured_upstreams import default_model
-from gateway.http.bodies import read_body
+from gateway.http.bodies import read_object
 from gateway.http.collector import Collector
 from gateway.http.errors import refusal
 from gateway.http.sse import SseOutbox
@@ -57,8 +57,7 @@ class ResponseCreation:
     async def create(self, key_id: str, request: Request) -> ASGIApp:
         """Return what carries the create and answers with it, or raise a ClientFault."""
         self._running.check()
-        body = await read_body(request, self._engine.settings.max_frame_bytes)
-        fields = parse(body, "body")
+        fields, body = await read_object(request, self._engine.settings.max_frame_bytes)
         streams = _streams(fields)
         create = create_of(fields, len(body), self._default_model)
         headers = self._relayed(request.scope["headers"])

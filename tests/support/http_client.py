@@ -1,0 +1,165 @@
+"""A raw HTTP client that reads an answer byte by byte, and has every server-sent event judged.
+
+async with posted(stand.url, {"input": "hi", "stream": True}) as answer:
+    assert answer.status == 200
+    events = await answer.until("response.completed")
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import anyio
+from httptools import HttpResponseParser
+
+from tests.support.judge import StreamJudge
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from anyio.abc import SocketStream
+
+Event = dict[str, Any]
+
+
+class Answer:
+    """One HTTP answer, as far as it has come.
+
+    Attributes:
+        status: Its status.
+        headers: Its headers, with lower-case names.
+        whole: Whether its body has come to its end.
+        comments: The comments of its event stream so far.
+        transcript: The events so far.
+    """
+
+    def __init__(self, stream: SocketStream) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.whole = False
+        self.comments: list[str] = []
+        self.transcript: list[Event] = []
+        self._stream = stream
+        self._parser = HttpResponseParser(self)
+        self._body = bytearray()
+        self._headed = False
+        self._judge = StreamJudge()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        lowered = name.decode().lower()
+        before = f"{self.headers[lowered]}, " if lowered in self.headers else ""
+        self.headers[lowered] = before + value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        self.status = self._parser.get_status_code()
+        self._headed = self.status >= 200
+
+    def on_body(self, body: bytes) -> None:
+        self._body += body
+
+    def on_message_complete(self) -> None:
+        self.whole = self._headed
+
+    async def head(self) -> None:
+        """Read until the head is there."""
+        while not self._headed:
+            await self._read()
+
+    async def body(self) -> bytes:
+        """Read the whole body."""
+        while not self.whole:
+            await self._read()
+        return bytes(self._body)
+
+    async def json(self) -> Any:
+        """Read the whole body as JSON."""
+        assert self.headers["content-type"] == "application/json"
+        return json.loads(await self.body())
+
+    async def event(self) -> Event | None:
+        """Read the next event; None at the end of the stream. Comments are kept on the way."""
+        while True:
+            block, found, rest = bytes(self._body).partition(b"\n\n")
+            if found:
+                self._body = bytearray(rest)
+                lines = block.decode().split("\n")
+                if lines[0].startswith(":"):
+                    self.comments += lines
+                    continue
+                return self._event(lines)
+            if self.whole:
+                assert not block, block
+                return None
+            await self._read()
+
+    async def until(self, *types: str) -> list[Event]:
+        """Read the events up to the first with one of these types."""
+        seen: list[Event] = []
+        while not seen or seen[-1]["type"] not in types:
+            event = await self.event()
+            assert event is not None, seen
+            seen.append(event)
+        return seen
+
+    async def events(self) -> list[Event]:
+        """Read all events up to the end of the stream; no response is left without its end."""
+        while await self.event() is not None:
+            pass
+        self._judge.finish()
+        return self.transcript
+
+    async def leave(self) -> None:
+        """Close the connection."""
+        await self._stream.aclose()
+
+    def _event(self, lines: list[str]) -> Event:
+        name, data = lines
+        assert name.startswith("event: "), name
+        assert data.startswith("data: "), data
+        event: Event = json.loads(data.removeprefix("data: "))
+        assert event["type"] == name.removeprefix("event: ")
+        assert "stream_id" not in event
+        self.transcript.append(event)
+        self._judge.receive(event)
+        return event
+
+    async def _read(self) -> None:
+        with anyio.fail_after(10):
+            self._parser.feed_data(await self._stream.receive())
+
+
+@asynccontextmanager
+async def requested(
+    url: str,
+    method: str,
+    path: str,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> AsyncIterator[Answer]:
+    """Send one request below the base URL; yields its answer once the head is there."""
+    place = urlsplit(url)
+    lines = {"host": place.netloc, **(headers or {})}
+    if body is not None and "transfer-encoding" not in lines:
+        lines = {"content-length": str(len(body)), **lines}
+    head = [f"{method} {place.path}{path} HTTP/1.1", *(f"{k}: {v}" for k, v in lines.items())]
+    stream = await anyio.connect_tcp(str(place.hostname), int(place.port or 80))
+    async with stream:
+        await stream.send("\r\n".join([*head, "", ""]).encode("latin-1") + (body or b""))
+        answer = Answer(stream)
+        await answer.head()
+        yield answer
+
+
+@asynccontextmanager
+async def posted(
+    url: str, body: Event | bytes, headers: Mapping[str, str] | None = None, **more: Any
+) -> AsyncIterator[Answer]:
+    """Create a response over HTTP; `more` are further fields of its body."""
+    if isinstance(body, dict):
+        body = json.dumps({"model": "m", "store": False, "input": "hi", **body, **more}).encode()
+    lines = {"content-type": "application/json", **(headers or {})}
+    async with requested(url, "POST", "/responses", body, lines) as answer:
+        yield answer
