@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import msgspec
 
+from steering.counters import StoreCounters
 from steering.errors import StoreUnavailable
+from steering.fair_queue import FairQueue
+from steering.lost_records import LostRecords
 from steering.states import SubmissionState
 from steering.stores.base import SteerRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from steering.stores.base import SteerStore
 
@@ -23,8 +26,27 @@ log = logging.getLogger("multilane.steering")
 
 #: Seconds between two tries while the store is away.
 _RETRY = 0.5
-#: Verdicts kept for a store that is away; beyond them the oldest is lost, and the log says so.
+#: Verdicts kept for a store that is away, in all and of one key; beyond them the oldest of the key
+#: that has most is lost, and the log says so.
 _BACKLOG = 10_000
+_BACKLOG_PER_KEY = 5_000
+#: Keys whose verdicts are written at a time; each key's own go one after the other.
+_AT_ONCE = 8
+
+
+class VerdictNotStored(StoreUnavailable):
+    """What became of a submission was sent as an event, and could not be written down.
+
+    Args:
+        steer_id: The submission's id.
+        state: The state that it reached.
+    """
+
+    def __init__(self, steer_id: str, state: str) -> None:
+        super().__init__(
+            f"The steer '{steer_id}' is {state}, but that was not stored: "
+            "too many verdicts wait for the store."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +54,41 @@ class _Verdict:
     """What became of some submissions of one response."""
 
     target: str
-    ids: list[str]
+    ids: tuple[str, ...]
     state: SubmissionState
     reason: str | None
     successor: str | None
 
 
-class Clerk:
-    """Appends submissions at once; verdicts wait in memory until the store has them (D20)."""
+#: The latest verdict on these ids, of one key, in the order in which they came.
+_Backlog = OrderedDict[tuple[str, ...], _Verdict]
 
-    def __init__(self, store: SteerStore, owner: str) -> None:
+
+class Clerk:
+    """Appends submissions at once; verdicts wait in memory until the store has them (D20).
+
+    Keys take turns (D29), and verdicts of one key are written in order.
+
+    Args:
+        store: Where submissions are kept.
+        owner: The id of this process.
+        counters: Where lost verdicts are counted.
+    """
+
+    def __init__(
+        self, store: SteerStore, owner: str, counters: StoreCounters | None = None
+    ) -> None:
         self._store = store
         self._owner = owner
-        # By submission ids, so that only the latest verdict on them is written.
-        self._verdicts: OrderedDict[tuple[str, ...], _Verdict] = OrderedDict()
+        self._counters = counters or StoreCounters()
+        # Key id -> its verdicts that are not written; no empty ones.
+        self._backlogs: dict[str, _Backlog] = {}
+        self._queue: FairQueue[tuple[str, ...]] = FairQueue(_AT_ONCE, 1)
+        self._running: set[tuple[str, ...]] = set()
+        self._count = 0
+        self._lost = LostRecords()
         self._wake = anyio.Event()
-        self._written = anyio.Event()
+        self._emptied = anyio.Event()
 
     def record(
         self, steer_id: str, key_id: str, target: str, value: Any, now: float
@@ -76,6 +117,7 @@ class Clerk:
 
     def settle(
         self,
+        key_id: str,
         target: str,
         ids: Sequence[str],
         state: SubmissionState,
@@ -85,43 +127,101 @@ class Clerk:
         """Queue what became of submissions; `run` writes it, however often that takes.
 
         Args:
+            key_id: The API key that sent them.
             target: The id of the response.
             ids: The submissions' ids.
             state: The state that they reached.
             reason: Why they failed or were dropped.
             successor: The id of the response they were committed to.
         """
-        if len(self._verdicts) >= _BACKLOG:
-            _, lost = self._verdicts.popitem(last=False)
-            log.error("the store is away for long: lost that %s is %s", lost.ids, lost.state)
-        self._verdicts[tuple(ids)] = _Verdict(target, list(ids), state, reason, successor)
+        verdict = _Verdict(target, tuple(ids), state, reason, successor)
+        backlog = self._backlogs.get(key_id, OrderedDict())
+        if verdict.ids not in backlog:
+            if len(backlog) >= _BACKLOG_PER_KEY:
+                self._lose_oldest(key_id)
+            elif self._count >= _BACKLOG:
+                self._lose_oldest(max(self._backlogs, key=lambda key: len(self._backlogs[key])))
+            self._queue.put(key_id, verdict.ids)
+            self._count += 1
+        self._backlogs.setdefault(key_id, backlog)[verdict.ids] = verdict
         self._wake.set()
 
+    def check_lost(self, key_id: str, steer_ids: Iterable[str]) -> None:
+        """Return if no verdict on these submissions of a key is known to be lost.
+
+        Raises:
+            VerdictNotStored: One is, and this process remembers it.
+        """
+        for steer_id in steer_ids:
+            state = self._lost.reason(key_id, steer_id)
+            if state is not None:
+                raise VerdictNotStored(steer_id, state)
+
     async def run(self) -> None:
-        """Write verdicts until cancelled, in one task."""
-        while True:
-            await self._wake.wait()
-            self._wake = anyio.Event()
-            while self._verdicts:
-                ids, verdict = next(iter(self._verdicts.items()))
-                try:
-                    await self._store.settle(
-                        verdict.target,
-                        verdict.ids,
-                        verdict.state,
-                        reason=verdict.reason,
-                        successor=verdict.successor,
-                    )
-                except StoreUnavailable:
-                    await anyio.sleep(_RETRY)
-                    continue
-                if self._verdicts.get(ids) is verdict:  # else a later one came meanwhile
-                    del self._verdicts[ids]
-            self._written.set()
+        """Write verdicts until cancelled. Call it once."""
+        async with anyio.create_task_group() as tasks:
+            while True:
+                for key_id, ids in self._queue.take_ready():
+                    self._running.add(ids)
+                    tasks.start_soon(self._write, key_id, ids)
+                await self._wake.wait()
+                self._wake = anyio.Event()
 
     async def flush(self, timeout: float) -> None:
         """Wait until all verdicts are written, for at most `timeout` seconds."""
         with anyio.move_on_after(timeout):
-            while self._verdicts:
-                self._written = anyio.Event()
-                await self._written.wait()
+            while self._count:
+                self._emptied = anyio.Event()
+                await self._emptied.wait()
+
+    async def _write(self, key_id: str, ids: tuple[str, ...]) -> None:
+        """Try to write the latest verdict on these submissions; again after a pause if need be."""
+        verdict = self._backlogs[key_id][ids]
+        try:
+            await self._store.settle(
+                verdict.target,
+                verdict.ids,
+                verdict.state,
+                reason=verdict.reason,
+                successor=verdict.successor,
+            )
+        except StoreUnavailable:
+            self._queue.rest()
+            self._wake.set()
+            await anyio.sleep(_RETRY)
+            self._queue.put_back(key_id, ids)
+        else:
+            self._queue.done(key_id)
+            self._written(key_id, verdict)
+        self._running.discard(ids)
+        self._wake.set()
+
+    def _written(self, key_id: str, verdict: _Verdict) -> None:
+        for steer_id in verdict.ids:
+            self._lost.forget(key_id, steer_id)
+        if self._backlogs[key_id][verdict.ids] is verdict:
+            self._drop(key_id, verdict.ids)
+        else:  # a later one came meanwhile
+            self._queue.put(key_id, verdict.ids)
+
+    def _lose_oldest(self, key_id: str) -> None:
+        backlog = self._backlogs[key_id]
+        ids = next((ids for ids in backlog if ids not in self._running), None)
+        if ids is None:
+            return
+        lost = backlog[ids]
+        log.error("the store is away for long: lost that %s is %s", list(lost.ids), lost.state)
+        for steer_id in lost.ids:
+            self._lost.add(key_id, steer_id, str(lost.state))
+        self._counters.steer_verdicts_not_stored += len(lost.ids)
+        self._queue.remove(key_id, ids)
+        self._drop(key_id, ids)
+
+    def _drop(self, key_id: str, ids: tuple[str, ...]) -> None:
+        backlog = self._backlogs[key_id]
+        del backlog[ids]
+        if not backlog:
+            del self._backlogs[key_id]
+        self._count -= 1
+        if not self._count:
+            self._emptied.set()

@@ -238,7 +238,8 @@ class Desk:
     ) -> None:
         if submissions:
             ids = [submission.id for submission in submissions]
-            self._clerk.settle(submissions[0].of.id, ids, state, reason, successor)
+            target = submissions[0].of.id
+            self._clerk.settle(self._key_id, target, ids, state, reason, successor)
 
     def _record(self, submission: Submission) -> SteerRecord:
         now = self._clock()

@@ -26,6 +26,13 @@ class StoreUnavailable(Exception):
     """
 
 
+class SenselessAnswer(StoreUnavailable):
+    """A store answered something that the question has no answer of: a broken or a wrong server."""
+
+    def __init__(self) -> None:
+        super().__init__("the store's answer makes no sense")
+
+
 class SteerFault(Exception):
     """Fails a submission with a code and a message; its input goes back to the client."""
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
+import msgspec
 
 from lanes.errors import Fault
-from lanes.stores.base import NotStoredYet, StoredResponse, UnreadableResponse, plausible
+from lanes.history.lineage import parent_not_found
+from lanes.stores.base import (
+    NotStoredYet,
+    ResponseNotStored,
+    StoredResponse,
+    UnreadableResponse,
+    plausible,
+)
 from lanes.stores.writer import ResponseWriter
 from steering.errors import StoreUnavailable
 
@@ -18,6 +26,7 @@ if TYPE_CHECKING:
     from lanes.history.entries import Entry
     from lanes.history.lineage import Node
     from lanes.stores.base import ResponseStore
+    from steering.counters import StoreCounters
 
 #: Seconds until a missing response is looked up once more: another process may have sent its
 #: terminal event a moment ago, and may still be writing it.
@@ -27,8 +36,8 @@ _BEHIND = 0.05
 class ArchiveUnavailable(Fault):
     """The response store cannot serve the request now: a 503 for the client (protocol.md 3)."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, code="store_unavailable", status=503, type="server_error")
+    def __init__(self, message: str, code: str = "store_unavailable") -> None:
+        super().__init__(message, code=code, status=503, type="server_error")
 
 
 @contextmanager
@@ -36,6 +45,8 @@ def _translated() -> Iterator[None]:
     """Raise ArchiveUnavailable for a store's StoreUnavailable, whose text is for the log only."""
     try:
         yield
+    except ResponseNotStored as error:
+        raise ArchiveUnavailable(str(error), "response_not_stored") from error
     except (NotStoredYet, UnreadableResponse) as error:
         raise ArchiveUnavailable(str(error)) from error
     except StoreUnavailable as error:
@@ -45,14 +56,25 @@ def _translated() -> Iterator[None]:
 class Archive:
     """The responses that `store: true` keeps (protocol.md 3), by API key. Keep `run` running.
 
-    `max_chain` is how many items a create may build on. The methods that read and
-    delete raise ArchiveUnavailable when the store is away.
+    The methods that read and delete raise ArchiveUnavailable when the store is away.
+
+    Args:
+        store: Where responses are kept.
+        max_chain: Items that a create may build on.
+        counters: Where writes are counted.
     """
 
-    def __init__(self, store: ResponseStore, max_chain: int) -> None:
+    def __init__(
+        self, store: ResponseStore, max_chain: int, counters: StoreCounters | None = None
+    ) -> None:
         self._store = store
-        self._writer = ResponseWriter(store)
+        self._writer = ResponseWriter(store, counters=counters)
         self.max_chain = max_chain
+
+    @property
+    def waiting(self) -> int:
+        """The responses on their way to the store."""
+        return self._writer.waiting
 
     async def run(self) -> None:
         """Write what is put, until `aclose`."""
@@ -65,7 +87,7 @@ class Archive:
     async def find(self, key_id: str, response_id: str) -> Node | None:
         """Return a stored response and all it builds on; None if it is not there for this key.
 
-        Raises ChainTooLong.
+        Raises ChainTooLong, and ClientFault for one that could not be stored.
         """
         if not plausible(response_id):
             return None
@@ -75,7 +97,13 @@ class Archive:
             if chain is None:
                 await anyio.sleep(_BEHIND)
                 chain = await self._store.load(key_id, response_id, self.max_chain)
-        return None if chain is None else chain.head()
+        if chain is not None:
+            return chain.head()
+        try:
+            self._writer.check_lost(key_id, response_id)
+        except ResponseNotStored as lost:
+            raise parent_not_found(response_id, f"it was not stored: {lost.reason}") from lost
+        return None
 
     async def get(self, key_id: str, response_id: str) -> bytes | None:
         """Return the response object as the client got it; None if it is not there for this key."""
@@ -83,7 +111,12 @@ class Archive:
             return None
         with _translated():
             await self._writer.wait_for_write(key_id, response_id)
-            return await self._store.get(key_id, response_id)
+            body = await self._store.get(key_id, response_id)
+            if body is None:
+                self._writer.check_lost(key_id, response_id)
+            elif not _is_response(body):
+                raise UnreadableResponse
+        return body
 
     async def delete(self, key_id: str, response_id: str) -> bool:
         """Forget a response; False if it is not there for this key."""
@@ -91,12 +124,24 @@ class Archive:
             return False
         with _translated():
             await self._writer.wait_for_write(key_id, response_id)
-            return await self._store.delete(key_id, response_id)
+            found = await self._store.delete(key_id, response_id)
+        return self._writer.forget_lost(key_id, response_id) or found
 
     async def aclose(self, timeout: float) -> None:
         """Write what waits, for `timeout` seconds at most, and let go of the store."""
         await self._writer.aclose(timeout)
         await self._store.aclose()
+
+
+def _is_response(body: bytes) -> bool:
+    """Return whether bytes of a store are a JSON object, as every response is."""
+    try:
+        return _object.decode(body) is not None
+    except ValueError:
+        return False
+
+
+_object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class KeyArchive:

@@ -116,7 +116,7 @@ class Lineage:
             return None
         node = self.find(parent_id)
         if node is None:
-            raise _parent_not_found(parent_id)
+            raise parent_not_found(parent_id)
         return node
 
     @staticmethod
@@ -222,10 +222,10 @@ class Lineage:
             node = node.parent
 
 
-def _parent_not_found(parent_id: str) -> ClientFault:
-    """Return the error of a `previous_response_id` that is unknown here."""
+def parent_not_found(parent_id: str, why: str | None = None) -> ClientFault:
+    """Make the error of a `previous_response_id` that is nobody's here."""
     return ClientFault(
-        f"Previous response with id '{parent_id}' not found.",
+        f"Previous response with id '{parent_id}' not found{'' if why is None else ': ' + why}.",
         code="previous_response_not_found",
         param="previous_response_id",
     )

@@ -36,6 +36,18 @@ class NotStoredYet(StoreUnavailable):
         super().__init__(f"Response '{response_id}' is not stored yet. Try again.")
 
 
+class ResponseNotStored(StoreUnavailable):
+    """A response was completed and is lost; its client must not take it for an unknown one.
+
+    Attributes:
+        reason: Why, in the words that the client reads.
+    """
+
+    def __init__(self, response_id: str, reason: str) -> None:
+        super().__init__(f"Response '{response_id}' was completed, but not stored: {reason}.")
+        self.reason = reason
+
+
 class ChainTooLong(ClientFault):
     """A stored response builds on more items than a create may.
 

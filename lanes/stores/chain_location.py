@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -12,8 +12,10 @@ from lanes.stores.packing import pack, unpack
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: The name of a branch and a response's position in it, from 0.
-BranchPosition = tuple[str, int]
+#: A response's position in its branch, from 0.
+Position = Annotated[int, msgspec.Meta(ge=0)]
+#: The name of a branch and a position in it.
+BranchPosition = tuple[str, Position]
 
 
 class ChainLocation(msgspec.Struct, frozen=True, array_like=True):
@@ -29,7 +31,7 @@ class ChainLocation(msgspec.Struct, frozen=True, array_like=True):
     length: int
     forks: tuple[BranchPosition, ...]
     branch: str
-    position: int
+    position: Position
 
     @property
     def path(self) -> tuple[BranchPosition, ...]:

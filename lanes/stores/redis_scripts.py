@@ -12,43 +12,51 @@ from typing import Final
 
 from steering.redis.scripts import LuaScript
 
-#: Open a branch. KEYS: branch. ARGV: id, items, TTL in seconds.
+#: What a script answers that returns nothing else.
+DONE: Final = b"ok"
+#: What APPEND answers where the parent is not there, and where another response follows it already.
+GONE: Final = b"gone"
+FORK: Final = b"fork"
+
+#: Open a branch. KEYS: branch. ARGV: life in milliseconds, then a mark with an id and the items of
+#: each response that it begins with.
 OPEN: Final = LuaScript("""
 if redis.call('EXISTS', KEYS[1]) == 0 then
-  redis.call('RPUSH', KEYS[1], '.' .. ARGV[1], ARGV[2])
+  for i = 2, #ARGV do redis.call('RPUSH', KEYS[1], ARGV[i]) end
 end
-redis.call('EXPIRE', KEYS[1], ARGV[3])
+redis.call('PEXPIRE', KEYS[1], ARGV[1])
+return 'ok'
 """)
 
 #: Append a response to its parent's branch. KEYS: branch. ARGV: the parent's id and position, the
-#: new id, items, TTL in seconds. Returns `gone` if the parent is not there, `fork` if another
-#: response follows it already, else `ok`.
+#: new id, items. Returns `gone`, `fork` or `ok`, and the milliseconds that the branch is kept.
 APPEND: Final = LuaScript("""
 local at = 2 * tonumber(ARGV[2])
 local parent = redis.call('LINDEX', KEYS[1], at)
-if not parent or string.sub(parent, 2) ~= ARGV[1] then return 'gone' end
-redis.call('EXPIRE', KEYS[1], ARGV[5])
+if not parent or string.sub(parent, 2) ~= ARGV[1] then return {'gone', 0} end
 local child = redis.call('LINDEX', KEYS[1], at + 2)
+local outcome = 'ok'
 if not child then
   redis.call('RPUSH', KEYS[1], '.' .. ARGV[3], ARGV[4])
 elseif string.sub(child, 2) ~= ARGV[3] then
   redis.call('LSET', KEYS[1], at, '+' .. ARGV[1])
-  return 'fork'
+  outcome = 'fork'
 end
-return 'ok'
+return {outcome, redis.call('PTTL', KEYS[1])}
 """)
 
 #: Delete a response's items, or mark them while others still follow them. KEYS: branch.
 #: ARGV: id, position.
 DROP: Final = LuaScript("""
 local at = 2 * tonumber(ARGV[2])
-if redis.call('LINDEX', KEYS[1], at) ~= '.' .. ARGV[1] then return end
+if redis.call('LINDEX', KEYS[1], at) ~= '.' .. ARGV[1] then return 'ok' end
 redis.call('LSET', KEYS[1], at, '-' .. ARGV[1])
 local last = redis.call('LINDEX', KEYS[1], -2)
 while last and string.sub(last, 1, 1) == '-' do
   redis.call('LTRIM', KEYS[1], 0, -3)
   last = redis.call('LINDEX', KEYS[1], -2)
 end
+return 'ok'
 """)
 
 #: Enter a response unless it is there or was deleted meanwhile; returns its location. KEYS:

@@ -20,8 +20,10 @@ from redis.exceptions import (
     TryAgainError,
 )
 
-from steering.errors import StoreUnavailable
+from steering.counters import StoreCounters
+from steering.errors import SenselessAnswer, StoreUnavailable
 from steering.redis.deadline import Deadline
+from steering.redis.fair_turns import FairTurns
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -37,6 +39,10 @@ FIRST_TRY: Final = 0.6
 RETRY_PAUSE: Final = 0.15
 #: Calls at a time; the others wait their turn, within the deadline.
 MAX_CALLS: Final = 16
+#: Calls at a time of one key, so that there is room for the others.
+MAX_CALLS_PER_KEY: Final = 12
+#: The key of the process's own calls.
+OWN_CALLS: Final = ""
 #: After these a second try may reach another connection, another address or a new primary.
 _REPAIRABLE: Final = (
     builtins.TimeoutError,
@@ -55,37 +61,60 @@ _STALE: Final = (builtins.TimeoutError, TimeoutError, ReadOnlyError)
 class RedisGuard:
     """Bounds and repairs the calls to one engine. A call may run twice, so it is idempotent.
 
+    All stores of a process share one, so that the calls are bounded in all, and by key (D29).
+
     Args:
         client: The client that the calls use.
         deadline: Seconds for a call, its second try included.
         pause: Seconds before the second try.
+        counters: Where failed calls are counted.
     """
 
     def __init__(
-        self, client: RedisClient, *, deadline: float = DEADLINE, pause: float = RETRY_PAUSE
+        self,
+        client: RedisClient,
+        *,
+        deadline: float = DEADLINE,
+        pause: float = RETRY_PAUSE,
+        counters: StoreCounters | None = None,
     ) -> None:
         self._client = client
         self._deadline = deadline
         self._pause = pause
-        self._turns = asyncio.Semaphore(MAX_CALLS)
+        self._counters = counters or StoreCounters()
+        self._turns = FairTurns(MAX_CALLS, MAX_CALLS_PER_KEY)
+        #: Called after a call that failed.
+        self.failed: Callable[[], None] = _nothing
 
-    async def run(self, ask: Callable[[], Awaitable[T]]) -> T:
+    async def run(self, ask: Callable[[], Awaitable[T]], key_id: str = OWN_CALLS) -> T:
         """Return what `ask` returns, within the deadline.
 
         A cancelled scope waits for the call: a pool whose connection comes back under repeated
         cancellation would lose it, and a half-sent write would leave its outcome unknown.
 
+        Args:
+            ask: Makes the call.
+            key_id: The API key for which it is made.
+
         Raises:
-            StoreUnavailable: The engine refused or did not answer in time.
+            StoreUnavailable: The engine refused, made no sense or did not answer in time.
         """
         with anyio.CancelScope(shield=True):
             try:
                 with Deadline(self._deadline):
-                    async with self._turns:
+                    async with self._turns.turn(key_id):
                         return await self._twice(ask)
             except (RedisError, RedisClusterException, OSError) as error:  # TimeoutError is one
+                self._count()
                 raise StoreUnavailable(_reason(error)) from error
+            except SenselessAnswer:
+                self._count()
+                raise
         raise AssertionError  # a shield swallows nothing
+
+    def _count(self) -> None:
+        self._counters.store_calls_failed += 1
+        self.failed()
 
     async def _twice(self, ask: Callable[[], Awaitable[T]]) -> T:
         try:
@@ -104,3 +133,7 @@ class RedisGuard:
 
 def _reason(error: Exception) -> str:
     return f"the store failed: {error}" if str(error) else "the store did not answer in time"
+
+
+def _nothing() -> None:
+    """Do nothing about a failed call."""

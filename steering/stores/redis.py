@@ -15,22 +15,30 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from steering.errors import SenselessAnswer
 from steering.ids import response_tag, steer_tag
+from steering.redis.answers import many, names, optional_strings, word
 from steering.redis.guard import RedisGuard
 from steering.states import ENDS, SubmissionState
 from steering.stores.base import OWNER_GONE, RECORD_TTL, SOURCES, SteerRecord
-from steering.stores.redis_scripts import APPEND, SETTLE
+from steering.stores.redis_scripts import APPEND, DONE, SETTLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from steering.redis.guard import RedisClient
     from steering.redis.lease import Lease
+    from steering.redis.scripts import LuaScript
 
 #: For each state those that lead to it, in the form that the scripts search.
 _SOURCE_LISTS: Final = {
     state: f"|{'|'.join(sorted(sources))}|".encode() for state, sources in SOURCES.items()
 }
+#: The fields of a record that are read, `fixed` first.
+_FIELDS: Final = ["fixed", "state", "at", "reason", "successor"]
+#: Submission, key, response, owner and time.
+_heads: Final = msgspec.json.Decoder(tuple[str, str, str, str, float])
+_inputs: Final = msgspec.json.Decoder(msgspec.Raw)
 
 
 class RedisSteerStore:
@@ -42,6 +50,7 @@ class RedisSteerStore:
         ttl: Seconds a record is kept after its last write.
         prefix: What all keys begin with.
         clock: Returns seconds since the epoch.
+        guard: Makes the calls; one of its own if there is none.
     """
 
     def __init__(
@@ -52,13 +61,14 @@ class RedisSteerStore:
         ttl: float = RECORD_TTL,
         prefix: str = "multilane",
         clock: Callable[[], float] = time.time,
+        guard: RedisGuard | None = None,
     ) -> None:
         self._client = client
         self._lease = lease
         self._ttl = b"%d" % max(1, int(ttl * 1000))
         self._prefix = prefix
         self._clock = clock
-        self._guard = RedisGuard(client)
+        self._guard = guard or RedisGuard(client)
 
     async def append(self, record: SteerRecord) -> None:
         """Write a submission down or move it on, in one round trip (see `SteerStore.append`).
@@ -76,7 +86,7 @@ class RedisSteerStore:
             *(self._ttl, record.id, record.target, _fixed(record), _SOURCE_LISTS[record.state]),
             *_changes(record.state, record.updated_at, record.reason, record.successor),
         ]
-        await self._guard.run(lambda: APPEND.run(self._client, keys, args))
+        await self._guard.run(lambda: self._write(APPEND, keys, args), record.key_id)
 
     async def settle(
         self,
@@ -105,20 +115,21 @@ class RedisSteerStore:
             *(self._ttl, target, b"1" if state in ENDS else b"0", _SOURCE_LISTS[state]),
             *_changes(state, self._clock(), reason, successor),
         ]
-        await self._guard.run(lambda: SETTLE.run(self._client, keys, args))
+        await self._guard.run(lambda: self._write(SETTLE, keys, args))
 
     async def of_response(self, key_id: str, response_id: str) -> list[SteerRecord]:
         """Return the submissions of a response, in two round trips (see `of_response`)."""
         if (tag := response_tag(response_id)) is None:
             return []
+        client: Any = self._client
 
         async def ask() -> list[SteerRecord]:
-            ids: list[Any] = await self._client.lrange(self._list_key(tag, response_id), 0, -1)
-            return await self._read(tag, [name.decode() for name in ids])
+            found = await client.lrange(self._list_key(tag, response_id), 0, -1)
+            return await self._read(tag, names(found))
 
-        records = await self._guard.run(ask)
+        records = await self._guard.run(ask, key_id)
         if await self._drop_orphans(response_id, records):
-            records = await self._guard.run(ask)
+            records = await self._guard.run(ask, key_id)
         visible = (r for r in records if r.key_id == key_id and r.target == response_id)
         return sorted(visible, key=lambda r: r.created_at)
 
@@ -126,9 +137,9 @@ class RedisSteerStore:
         """Return one submission, in one round trip (see `SteerStore.get`)."""
         if (tag := steer_tag(steer_id)) is None:
             return None
-        records = await self._guard.run(lambda: self._read(tag, [steer_id]))
+        records = await self._guard.run(lambda: self._read(tag, [steer_id]), key_id)
         if records and await self._drop_orphans(records[0].target, records):
-            records = await self._guard.run(lambda: self._read(tag, [steer_id]))
+            records = await self._guard.run(lambda: self._read(tag, [steer_id]), key_id)
         return next((r for r in records if r.key_id == key_id), None)
 
     async def aclose(self) -> None:
@@ -139,8 +150,16 @@ class RedisSteerStore:
             return []
         pipeline = self._client.pipeline(transaction=False)
         for steer_id in ids:
-            pipeline.hgetall(self._record_key(tag, steer_id))
-        return [_record_of(fields) for fields in await pipeline.execute() if b"fixed" in fields]
+            pipeline.hmget(self._record_key(tag, steer_id), _FIELDS)
+        answers = many(await pipeline.execute(), len(ids))
+        found = [optional_strings(answer, len(_FIELDS)) for answer in answers]
+        return [_record_of(fixed, rest) for fixed, *rest in found if fixed is not None]
+
+    async def _write(
+        self, script: LuaScript, keys: Sequence[str], args: Sequence[str | bytes | int]
+    ) -> None:
+        """Run a script that writes, and make sure that the engine says so."""
+        word(await script.run(self._client, keys, args), DONE)
 
     async def _drop_orphans(self, target: str, records: Sequence[SteerRecord]) -> bool:
         """Drop the submissions whose owners are gone (D16); return whether there were any."""
@@ -176,19 +195,28 @@ def _fixed(record: SteerRecord) -> bytes:
     return msgspec.json.encode(head) + b"\n" + record.input
 
 
-def _record_of(fields: dict[bytes, bytes]) -> SteerRecord:
-    """Return the record that a hash holds."""
-    head, _, value = fields[b"fixed"].partition(b"\n")
-    steer_id, key_id, target, owner, created_at = msgspec.json.decode(head)
-    return SteerRecord(
-        id=steer_id,
-        key_id=key_id,
-        target=target,
-        input=value,
-        owner=owner,
-        state=SubmissionState(fields[b"state"].decode()),
-        created_at=float(created_at),
-        updated_at=float(fields[b"at"]),
-        reason=fields[b"reason"].decode() if b"reason" in fields else None,
-        successor=fields[b"successor"].decode() if b"successor" in fields else None,
-    )
+def _record_of(fixed: bytes, rest: Sequence[bytes | None]) -> SteerRecord:
+    """Return the record that the fields of a hash hold.
+
+    Raises:
+        SenselessAnswer: They are no record.
+    """
+    state, at, reason, successor = rest
+    head, _, value = fixed.partition(b"\n")
+    try:
+        steer_id, key_id, target, owner, created_at = _heads.decode(head)
+        _inputs.decode(value)  # it goes out as it is
+        return SteerRecord(
+            id=steer_id,
+            key_id=key_id,
+            target=target,
+            input=value,
+            owner=owner,
+            state=SubmissionState((state or b"").decode()),
+            created_at=created_at,
+            updated_at=float(at or b""),
+            reason=None if reason is None else reason.decode(),
+            successor=None if successor is None else successor.decode(),
+        )
+    except (ValueError, msgspec.DecodeError) as error:
+        raise SenselessAnswer from error

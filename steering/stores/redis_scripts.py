@@ -1,10 +1,16 @@
-"""The Lua scripts that write submissions to Redis; each can run again after a lost reply."""
+"""The Lua scripts that write submissions to Redis; each can run again after a lost reply.
+
+Each returns DONE, so that an answer by anything but the script is noticed.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
 from steering.redis.scripts import LuaScript
+
+#: What a script answers once it has written.
+DONE: Final = b"ok"
 
 #: Add a submission, or move one on that is there. A record that holds an early verdict keeps it.
 #: KEYS: the response's list, the record. ARGV: TTL in ms, submission id, response id, the fixed
@@ -20,6 +26,7 @@ elseif string.find(ARGV[5], '|' .. was[2] .. '|', 1, true) then
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
 redis.call('PEXPIRE', KEYS[2], ARGV[1])
+return 'ok'
 """)
 
 #: Move submissions on. KEYS: the response's list, the records. ARGV: TTL in ms, response id, 1 if
@@ -36,4 +43,5 @@ for i = 2, #KEYS do
     redis.call('PEXPIRE', KEYS[1], ARGV[1])
   end
 end
+return 'ok'
 """)

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 from steering import clerk
-from steering.clerk import Clerk
+from steering.clerk import Clerk, VerdictNotStored
+from steering.counters import StoreCounters
 from steering.errors import StoreUnavailable
 from steering.states import SubmissionState
 from steering.stores.memory import MemorySteerStore
@@ -42,7 +44,7 @@ class Store(MemorySteerStore):
 
 def _settle(writer: Clerk, *states: SubmissionState) -> None:
     for state in states:
-        writer.settle(RESPONSE, [STEER], state, None, None)
+        writer.settle("key", RESPONSE, [STEER], state, None, None)
 
 
 @pytest.mark.parametrize("away", [0, 1, 3])
@@ -92,10 +94,72 @@ async def test_a_backlog_is_bounded_and_says_what_it_lost(
             (SubmissionState.PENDING, SubmissionState.BOUND, SubmissionState.FAILED),
             strict=True,
         ):
-            writer.settle(RESPONSE, [steer], state, None, None)
+            writer.settle("key", RESPONSE, [steer], state, None, None)
     assert f"lost that ['{STEER}'] is pending" in caplog.text
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(writer.run)
         await writer.flush(5)
         tasks.cancel_scope.cancel()
     assert store.written == [SubmissionState.BOUND, SubmissionState.FAILED]
+
+
+class Slow(Store):
+    """A store that takes a turn of the loop for each verdict, and fails those of one response."""
+
+    def __init__(self, failing: str | None = None) -> None:
+        super().__init__()
+        self.settled: list[str] = []
+        self.failing = failing
+
+    async def settle(
+        self, target: str, ids: Sequence[str], state: SubmissionState, **kept: Any
+    ) -> None:
+        await checkpoint()
+        if target == self.failing:
+            raise StoreUnavailable("planted")
+        self.settled.append(ids[0])
+
+
+@pytest.mark.parametrize("failing", [False, True])
+async def test_the_backlog_of_one_key_does_not_hold_another(failing: bool) -> None:
+    theirs, mine = "resp_" + "b" * 32, RESPONSE
+    store = Slow(theirs if failing else None)
+    writer = Clerk(store, "me")
+    for number in range(4000):
+        writer.settle("greedy", theirs, [f"g{number}"], SubmissionState.DROPPED, None, None)
+    writer.settle("modest", mine, [STEERS[0]], SubmissionState.BOUND, None, None)
+    writer.settle("modest", mine, [STEERS[1]], SubmissionState.COMMITTED, None, None)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(writer.run)
+        while STEERS[1] not in store.settled:
+            await checkpoint()
+        assert [name for name in store.settled if name in STEERS] == STEERS[:2]
+        assert len(store.settled) < 10
+        tasks.cancel_scope.cancel()
+
+
+async def test_the_key_that_has_most_verdicts_loses_its_oldest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(clerk, "_BACKLOG", 6)
+    monkeypatch.setattr(clerk, "_BACKLOG_PER_KEY", 5)
+    counters = StoreCounters()
+    writer = Clerk(Store(), "me", counters)
+    for number in range(6):
+        writer.settle("greedy", RESPONSE, [f"g{number}"], SubmissionState.FAILED, None, None)
+    for number in range(2):
+        writer.settle("modest", RESPONSE, [f"m{number}"], SubmissionState.BOUND, None, None)
+    assert counters.steer_verdicts_not_stored == 2
+    for lost in ("g0", "g1"):
+        with pytest.raises(VerdictNotStored, match=f"'{lost}' is failed, but that was not stored"):
+            writer.check_lost("greedy", ["g5", lost])
+    writer.check_lost("greedy", ["g2", "g3", "g4", "g5"])
+    writer.check_lost("modest", ["m0", "m1", "g0"])
+    writer.settle("greedy", RESPONSE, ["g0"], SubmissionState.DROPPED, None, None)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(writer.run)
+        await writer.flush(5)
+        tasks.cancel_scope.cancel()
+    writer.check_lost("greedy", ["g0"])  # a later verdict was written
+    with pytest.raises(VerdictNotStored):
+        writer.check_lost("greedy", ["g1"])

@@ -79,7 +79,7 @@ class PooledClient:
         self.connection_pool = Pool()
 
 
-def guard(**options: float) -> tuple[Any, RedisGuard]:
+def guard(**options: Any) -> tuple[Any, RedisGuard]:
     client: Any = PooledClient()
     return client.connection_pool, RedisGuard(client, **options)
 

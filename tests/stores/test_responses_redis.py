@@ -52,7 +52,8 @@ async def test_every_key_expires_and_a_growing_chain_keeps_its_beginning(
         await store.save(response(id, parent_id))
     await store.save(response("headless", "nobody"))
     for key in await keys(client):
-        assert TTL - 20 < await client.ttl(key) <= TTL, key
+        longest = TTL * 9 / 8 if ":branch:" in key else TTL
+        assert longest - 20 < await client.ttl(key) <= longest, key
         await client.expire(key, 100)
     await store.save(response("zz", "z"))
     lives = {key: await client.ttl(key) for key in await keys(client)}

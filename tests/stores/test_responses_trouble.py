@@ -18,6 +18,7 @@ from lanes.history.archive import Archive, ArchiveUnavailable
 from lanes.stores.base import MAX_CHAIN, UnreadableResponse
 from lanes.stores.redis import RedisResponseStore
 from steering.errors import StoreUnavailable
+from steering.redis.guard import RedisGuard
 from tests.support.redis_engine import Engine
 from tests.support.stored_chains import KEY, grow, history, response
 
@@ -204,7 +205,7 @@ async def test_an_engine_that_was_killed_and_comes_back(engine: Engine) -> None:
 
 
 async def test_an_engine_that_hangs(engine: Engine, client: Redis) -> None:
-    store = RedisResponseStore(client, timeout=0.3)
+    store = RedisResponseStore(client, guard=RedisGuard(client, deadline=0.3))
     await grow(store, "a", "b")
     engine.pause()
     await _unavailable(store)

@@ -10,8 +10,9 @@ import pytest
 from anyio import wait_all_tasks_blocked
 from anyio.lowlevel import checkpoint
 
-from lanes.stores.base import MAX_CHAIN, NotStoredYet
+from lanes.stores.base import MAX_CHAIN, NotStoredYet, ResponseNotStored
 from lanes.stores.memory import MemoryResponseStore
+from lanes.stores.write_queue import WriteBounds
 from lanes.stores.writer import ResponseWriter
 from steering.errors import StoreUnavailable
 from tests.support.stored_chains import KEY, history, response
@@ -90,7 +91,7 @@ async def test_put_waits_for_nothing_and_a_reader_for_the_write(store: Gated) ->
 
 
 async def test_parents_are_written_first_and_chains_side_by_side(store: Gated) -> None:
-    writer = ResponseWriter(store, writers=4)
+    writer = ResponseWriter(store, bounds=WriteBounds(at_once=4))
     store.close()
     async with running(writer):
         for id, parent_id in (("a", None), ("b", "a"), ("c", "b"), ("p", None), ("q", "p")):
@@ -130,6 +131,10 @@ async def test_a_write_that_fails_for_good_is_logged_and_forgotten(
     assert await store.load(KEY, "b", MAX_CHAIN) is None
     assert await store.get(KEY, "b") is not None
     assert await history(store, "c") == ["c"]
+    with pytest.raises(ResponseNotStored, match="'a' was completed, but not stored: "):
+        writer.check_lost(KEY, "a")
+    writer.check_lost(KEY, "b")
+    writer.check_lost("key_2", "a")
     (record,) = caplog.records
     assert record.levelname == "ERROR"
     assert "a" in record.getMessage()
@@ -148,7 +153,7 @@ async def test_nobody_waits_for_ever(store: Gated) -> None:
 
 
 async def test_what_waits_is_bounded(store: Gated, caplog: pytest.LogCaptureFixture) -> None:
-    writer = ResponseWriter(store, max_bytes=10_000)
+    writer = ResponseWriter(store, bounds=WriteBounds(bytes=10_000))
     store.close()
     async with running(writer):
         writer.put(response("big", body=b"x" * 20_000))
@@ -162,12 +167,15 @@ async def test_what_waits_is_bounded(store: Gated, caplog: pytest.LogCaptureFixt
         writer.put(response("a"))
     assert store.order == ["big", "a"]
     assert "too many wait" in caplog.text
+    with pytest.raises(ResponseNotStored, match="too many wait for the store"):
+        writer.check_lost(KEY, "r7")
+    writer.check_lost(KEY, "a")
 
 
 async def test_the_end_writes_what_waits_and_takes_no_more(
     store: Gated, caplog: pytest.LogCaptureFixture
 ) -> None:
-    writer = ResponseWriter(store, writers=2)
+    writer = ResponseWriter(store, bounds=WriteBounds(at_once=2))
     store.close()
     async with running(writer):
         for number in range(20):
@@ -181,6 +189,8 @@ async def test_the_end_writes_what_waits_and_takes_no_more(
     assert [record.getMessage() for record in caplog.records] == [
         "response late was not stored: the gateway stops"
     ]
+    with pytest.raises(ResponseNotStored, match="the gateway stops"):
+        writer.check_lost(KEY, "late")
 
 
 @pytest.mark.parametrize("runs", [False, True])

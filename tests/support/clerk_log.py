@@ -38,13 +38,14 @@ def log_clerk(monkeypatch: pytest.MonkeyPatch, gate: anyio.Event | None = None) 
 
     def logged_settle(
         clerk: Clerk,
+        key_id: str,
         target: str,
         ids: Sequence[str],
         state: Any,
         reason: str | None,
         successor: str | None,
     ) -> None:
-        settle(clerk, target, ids, state, reason, successor)
+        settle(clerk, key_id, target, ids, state, reason, successor)
         for name in ids:
             log.states.setdefault(name, []).append(str(state))
             log.reasons[name], log.successors[name] = reason, successor
