@@ -159,7 +159,11 @@ class Gateway:
 
     async def _health(self, _request: Request) -> JSONResponse:
         status = "draining" if self.draining else "ok"
-        body = {"status": status, "connections": len(self._connections)}
+        body = {
+            "status": status,
+            "connections": len(self._connections),
+            **self._stores.health(),
+        }
         return JSONResponse(body, 503 if self.draining else 200)
 
     @asynccontextmanager

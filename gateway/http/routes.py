@@ -12,6 +12,7 @@ from gateway.client.auth import UpgradeRefused
 from gateway.http.errors import error, refusal
 from lanes.codec import encode
 from lanes.errors import Fault
+from steering.clerk import VerdictNotStored
 from steering.errors import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class HttpRoutes:
                 return JSONResponse(body, refused.status, refused.headers)
             except Fault as fault:
                 return refusal(fault)
+            except VerdictNotStored as lost:
+                return JSONResponse(error("steer_not_stored", str(lost), 503), 503)
             except StoreUnavailable:
                 message = "The store of submissions is not available."
                 return JSONResponse(error("store_unavailable", message, 503), 503)
@@ -91,11 +94,13 @@ class HttpRoutes:
     async def _steers(self, key_id: str, request: Request) -> Response:
         response_id: str = request.path_params["id"]
         records = await self._stores.steers.of_response(key_id, response_id)
+        self._stores.clerk.check_lost(key_id, (record.id for record in records))
         return _json(encode({"object": "list", "data": [_shown(record) for record in records]}))
 
     async def _steer(self, key_id: str, request: Request) -> Response:
         steer_id: str = request.path_params["id"]
         record = await self._stores.steers.get(key_id, steer_id)
+        self._stores.clerk.check_lost(key_id, [steer_id])
         return _missing("steer", steer_id) if record is None else _json(encode(_shown(record)))
 
     async def _list(self, _key_id: str, request: Request) -> Response:

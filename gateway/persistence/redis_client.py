@@ -25,14 +25,16 @@ from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.backoff import NoBackoff
 
 from gateway.config.setting_types import REDIS_SCHEMES
+from steering.redis.guard import MAX_CALLS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from steering.redis.guard import RedisClient
 
-#: Connections to a standalone engine; a call that finds none free waits for one.
-POOL_SIZE: Final = 16
+#: Connections to a standalone engine; a call that finds none free waits for one. There is one for
+#: each call that the guard of the stores lets through, and some for the watch.
+POOL_SIZE: Final = MAX_CALLS + 4
 #: Connections to a primary behind Sentinel or in a Cluster. Those pools refuse instead of waiting,
 #: so this is more than all guards of a process use at a time.
 MAX_CONNECTIONS: Final = 128

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import secrets
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from gateway.persistence.redis_client import close, connect
+from gateway.persistence.store_condition import StoreCondition, StoreState
+from gateway.persistence.store_watch import StoreWatch
 from lanes.history.archive import Archive
 from lanes.stores.memory import MemoryResponseStore
 from lanes.stores.redis import RedisResponseStore
 from steering.clerk import Clerk
+from steering.counters import StoreCounters
 from steering.errors import StoreUnavailable
+from steering.redis.guard import RedisGuard
 from steering.redis.lease import Lease
 from steering.stores.memory import MemorySteerStore
 from steering.stores.redis import RedisSteerStore
@@ -35,26 +39,40 @@ class Stores:
         steers: The store of submissions, for reading.
         clerk: Writes submissions to it.
         archive: Reads and writes stored responses.
+        counters: What happened to them.
     """
 
     def __init__(self, settings: Settings) -> None:
         owner = secrets.token_hex(8)
+        self.counters = StoreCounters()
         self._lease: Lease | None = None
+        self._watch: StoreWatch | None = None
         self.steers: SteerStore
         if settings.redis_url == "memory":
             self._client = None
             self.steers = MemorySteerStore()
             self.archive = Archive(
-                MemoryResponseStore(store_ttl=settings.store_ttl), settings.max_chain
+                MemoryResponseStore(store_ttl=settings.store_ttl),
+                settings.max_chain,
+                self.counters,
             )
         else:
             self._client = client = connect(settings.redis_url)
-            self._lease = Lease(client, owner)
-            self.steers = RedisSteerStore(client, self._lease)
-            self.archive = Archive(
-                RedisResponseStore(client, store_ttl=round(settings.store_ttl)), settings.max_chain
-            )
-        self.clerk = Clerk(self.steers, owner)
+            guard = RedisGuard(client, counters=self.counters)
+            self._watch = StoreWatch(client, guard, owner, self.counters)
+            self._lease = Lease(client, owner, guard=guard)
+            self.steers = RedisSteerStore(client, self._lease, guard=guard)
+            responses = RedisResponseStore(client, store_ttl=round(settings.store_ttl), guard=guard)
+            self.archive = Archive(responses, settings.max_chain, self.counters)
+        self.clerk = Clerk(self.steers, owner, self.counters)
+
+    def health(self) -> dict[str, Any]:
+        """Return how the stores are and what they did, as `/health` shows it."""
+        condition = self._watch.condition if self._watch else StoreCondition(StoreState.OK)
+        return {
+            "store": {"state": condition.state, "reasons": condition.reasons},
+            "counters": {**self.counters.numbers(), "responses_waiting": self.archive.waiting},
+        }
 
     async def run(self) -> None:
         """Write what is queued and renew the lease until cancelled."""
@@ -63,6 +81,8 @@ class Stores:
             tasks.start_soon(self.archive.run)
             if self._lease is not None:
                 tasks.start_soon(self._lease.run)
+            if self._watch is not None:
+                tasks.start_soon(self._watch.run)
 
     async def aclose(self) -> None:
         """Write what is queued, within seconds, and close the client. `run` must still run."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import anyio
 
 from steering.errors import StoreUnavailable
+from steering.redis.answers import integers, optional_bytes
 from steering.redis.guard import RedisGuard
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Lease:
         ttl: Seconds a lease lasts without renewal.
         prefix: What all keys begin with.
         clock: Returns seconds that never go backwards.
+        guard: Makes the calls; one of its own if there is none.
     """
 
     def __init__(
@@ -43,10 +45,11 @@ class Lease:
         ttl: float = LEASE_TTL,
         prefix: str = "multilane",
         clock: Callable[[], float] = time.monotonic,
+        guard: RedisGuard | None = None,
     ) -> None:
         self.owner = owner
         self._client = client
-        self._guard = RedisGuard(client)
+        self._guard = guard or RedisGuard(client)
         self._ttl = ttl
         self._prefix = prefix
         self._clock = clock
@@ -77,19 +80,13 @@ class Lease:
 
     async def run(self) -> NoReturn:
         """Renew the lease until cancelled, whatever the engine does meanwhile."""
-        away = False
         while True:
             try:
                 await self.renew()
             except StoreUnavailable as error:
-                if not away:
-                    log.warning("the store is away, nothing can be steered: %s", error)
-                away = True
+                log.debug("the lease could not be renewed: %s", error)  # StoreWatch warns
                 await anyio.sleep(min(RETRY_PAUSE, self._ttl / 3))
             else:
-                if away:
-                    log.info("the store is back")
-                away = False
                 await anyio.sleep(self._ttl / 3)
 
     async def release(self) -> None:
@@ -116,20 +113,21 @@ class Lease:
         if not others or since is None or self._clock() - since < self._ttl / 3:
             return set()
 
-        async def ask() -> list[Any]:
+        async def ask() -> list[int]:
             pipeline = self._client.pipeline(transaction=False)
             for owner in others:
                 pipeline.exists(self._key(owner))
-            return await pipeline.execute()
+            return integers(await pipeline.execute(), len(others))
 
         counts = await self._guard.run(ask)
         return {owner for owner, count in zip(others, counts, strict=True) if not count}
 
-    async def _set(self) -> Any:
+    async def _set(self) -> bytes | None:
         """Write the lease; return what was there before, None if the lease had run out."""
-        return await self._client.set(
+        previous = await self._client.set(
             self._key(self.owner), b"1", px=max(1, int(self._ttl * 1000)), get=True
         )
+        return optional_bytes(previous)
 
     def _key(self, owner: str) -> str:
         return f"{self._prefix}:owner:{owner}"

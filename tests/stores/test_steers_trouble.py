@@ -8,13 +8,12 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 import pytest
 
 from steering.errors import StoreUnavailable
-from steering.redis import lease
 from steering.states import SubmissionState
 from tests.support.redis_engine import Engine
 from tests.support.steer_stores import RedisPlace, on_file, record, response, until
@@ -211,27 +210,6 @@ async def test_gone_from_the_start(victim: Engine, hurt: RedisPlace) -> None:
     await victim.start()
     await works(store)
     assert hurt.leases["me"].held
-
-
-async def test_the_log_says_once_that_the_store_is_away_and_once_that_it_is_back(
-    victim: Engine, hurt: RedisPlace, monkeypatch: pytest.MonkeyPatch, caplog: Any
-) -> None:
-    caplog.set_level("INFO", "multilane")
-    monkeypatch.setattr(lease, "RETRY_PAUSE", 0.01)
-    await hurt.store()
-    mine = hurt.leases["me"]
-    victim.kill()
-    async with anyio.create_task_group() as group:
-        group.start_soon(mine.run)
-        await anyio.sleep(1.0)
-        [away] = [r for r in caplog.records if r.name == "multilane.steering"]
-        assert away.levelname == "WARNING"
-        assert away.message.startswith("the store is away, nothing can be steered: ")
-        await victim.start()
-        while "the store is back" not in caplog.messages:  # noqa: ASYNC110
-            await anyio.sleep(0.01)
-        group.cancel_scope.cancel()
-    assert len([r for r in caplog.records if r.name == "multilane.steering"]) == 2
 
 
 async def test_callers_that_leave_lose_no_connection(victim: Engine, hurt: RedisPlace) -> None:

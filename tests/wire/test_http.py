@@ -106,7 +106,10 @@ async def test_everything_else_is_404_in_json() -> None:
 async def test_health_counts_connections() -> None:
     async with standing() as stand:
         answer, said = await asked(stand, "GET", "/health")
-        assert (answer.status, said) == (200, {"status": "ok", "connections": 0})
+        assert (answer.status, said["status"], said["connections"]) == (200, "ok", 0)
+        assert said["store"] == {"state": "ok", "reasons": []}
+        assert set(said["counters"].values()) == {0}
+        assert "responses_not_stored" in said["counters"]
         async with connect(stand.url):
             _, said = await asked(stand, "GET", "/health")
             assert said["connections"] == 1
