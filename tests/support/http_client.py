@@ -36,7 +36,7 @@ class Answer:
         transcript: The events so far.
     """
 
-    def __init__(self, stream: SocketStream) -> None:
+    def __init__(self, stream: SocketStream, judge: StreamJudge | None) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.whole = False
@@ -46,7 +46,7 @@ class Answer:
         self._parser = HttpResponseParser(self)
         self._body = bytearray()
         self._headed = False
-        self._judge = StreamJudge()
+        self._judge = judge
 
     def on_header(self, name: bytes, value: bytes) -> None:
         lowered = name.decode().lower()
@@ -108,7 +108,8 @@ class Answer:
         """Read all events up to the end of the stream; no response is left without its end."""
         while await self.event() is not None:
             pass
-        self._judge.finish()
+        if self._judge is not None:
+            self._judge.finish()
         return self.transcript
 
     async def leave(self) -> None:
@@ -123,7 +124,8 @@ class Answer:
         assert event["type"] == name.removeprefix("event: ")
         assert "stream_id" not in event
         self.transcript.append(event)
-        self._judge.receive(event)
+        if self._judge is not None:
+            self._judge.receive(event)
         return event
 
     async def _read(self) -> None:
@@ -138,6 +140,8 @@ async def requested(
     path: str,
     body: bytes | None = None,
     headers: Mapping[str, str] | None = None,
+    *,
+    judged: bool = True,
 ) -> AsyncIterator[Answer]:
     """Send one request below the base URL; yields its answer once the head is there."""
     place = urlsplit(url)
@@ -148,18 +152,22 @@ async def requested(
     stream = await anyio.connect_tcp(str(place.hostname), int(place.port or 80))
     async with stream:
         await stream.send("\r\n".join([*head, "", ""]).encode("latin-1") + (body or b""))
-        answer = Answer(stream)
+        answer = Answer(stream, StreamJudge() if judged else None)
         await answer.head()
         yield answer
 
 
 @asynccontextmanager
 async def posted(
-    url: str, body: Event | bytes, headers: Mapping[str, str] | None = None, **more: Any
+    url: str,
+    body: Event | bytes,
+    headers: Mapping[str, str] | None = None,
+    *,
+    judged: bool = True,
 ) -> AsyncIterator[Answer]:
-    """Create a response over HTTP; `more` are further fields of its body."""
+    """Create a response over HTTP; a dict needs only what is special about it."""
     if isinstance(body, dict):
-        body = json.dumps({"model": "m", "store": False, "input": "hi", **body, **more}).encode()
+        body = json.dumps({"model": "m", "store": False, "input": "hi", **body}).encode()
     lines = {"content-type": "application/json", **(headers or {})}
-    async with requested(url, "POST", "/responses", body, lines) as answer:
+    async with requested(url, "POST", "/responses", body, lines, judged=judged) as answer:
         yield answer

@@ -1,0 +1,155 @@
+"""One request over HTTP and over a socket: the same events, the same errors, asked the same way."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.machines.absurd import bodies
+from tests.machines.plausible import streams
+from tests.support.gateway_stand import Stand, stand
+from tests.support.http_client import posted
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from tests.support.client import Event
+    from tests.support.exchange import Exchange
+
+#: Bounded by the number of examples.
+pytestmark = pytest.mark.timeout(180)
+
+ID = re.compile(r"\b(resp|[a-z]{2,8})_[0-9a-f]{32}\b")
+ENDS = ("response.completed", "response.incomplete", "response.failed", "error")
+
+
+@dataclass
+class Faces:
+    """Both faces of one gateway. `answer` is what the backend says to any request."""
+
+    on: Stand
+    parent: str = ""
+    answer: tuple[bytes, ...] = ()
+
+    async def socket(self, create: Event) -> tuple[list[Event], Event]:
+        """The events over a socket, and what the backend was asked."""
+        await self.on.client.send({"type": "response.create", "stream_id": "a", **create})
+        events = await self.on.client.until(*ENDS, lane="a")
+        for event in events:
+            assert event.pop("stream_id") == "a"
+        return _plain(events), self._asked()
+
+    async def http(self, create: Event) -> tuple[list[Event], Event]:
+        """The same over HTTP; an error as the event that it would be."""
+        async with posted(self.on.url, _body(create, stream=True), judged=False) as answer:
+            if answer.status == 200:
+                assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
+                return _plain(await answer.events()), self._asked()
+            error = (await answer.json())["error"]
+            event = {"type": "error", "status": answer.status, "error": error}
+            return _plain([event]), self._asked()
+
+    async def whole(self, create: Event) -> tuple[int, Event]:
+        """The status and the object of a request that asks for no stream."""
+        async with posted(self.on.url, _body(create, stream=False), judged=False) as answer:
+            [said] = _plain([await answer.json()])
+            self._asked()
+            return answer.status, said
+
+    def _asked(self) -> Event:
+        asked = [exchange.body for exchange in self.on.fake.exchanges]
+        self.on.fake.exchanges.clear()
+        return {"asked": asked}
+
+
+def _body(create: Event, *, stream: bool) -> bytes:
+    return json.dumps({**create, "stream": stream}).encode()
+
+
+def _plain(events: list[Event]) -> list[Event]:
+    """The events with ids in the order in which they appear, and without times."""
+    ids: dict[str, str] = {}
+
+    def ordinal(found: re.Match[str]) -> str:
+        return ids.setdefault(found[0], f"{found[1]}#{len(ids)}")
+
+    text = ID.sub(ordinal, json.dumps(events))
+    text = re.sub(r'"(created_at|completed_at)": \d+', r'"\1": 0', text)
+    plain: list[Event] = json.loads(text)
+    return plain
+
+
+@pytest.fixture(scope="module")
+async def faces() -> AsyncIterator[Faces]:
+    async def say(exchange: Exchange) -> None:
+        await exchange.send(*made.answer)
+        await exchange.end()
+
+    async with stand(say, retries=0) as on:
+        on.client.judge = None
+        made = Faces(on)
+        await on.client.create("parent", generate=False, store=True, input="before")
+        made.parent = (await on.client.ended("parent"))["id"]
+        yield made
+
+
+FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "input": st.sampled_from(["", "hi", [], [{"role": "user", "content": "é🙂"}], 7, [7]]),
+    "instructions": st.sampled_from([None, "Be brief."]),
+    "metadata": st.sampled_from([None, {}, {"a": "b"}, {"a": 1}]),
+    "generate": st.sampled_from([True, True, False, 0]),
+    "store": st.sampled_from([True, False, None]),
+    "temperature": st.sampled_from([0.5, 9]),
+    "tools": st.sampled_from([None, [{"type": "function", "name": "look"}], [7]]),
+    "previous_response_id": st.sampled_from([None, "resp_gone", "{parent}"]),
+    "include": st.just(["reasoning.encrypted_content"]),
+    "max_output_tokens": st.just(3),
+    "zebra": st.just({"any": [None]}),
+    "model": st.sampled_from(["n", None, 7]),
+}
+CREATES = st.fixed_dictionaries({}, optional=FIELDS).map(
+    lambda drawn: {"model": "m", "input": "hi", **drawn}
+)
+
+
+def _sse(received: Sequence[tuple[str | None, bytes]]) -> tuple[bytes, ...]:
+    return tuple(
+        (b"" if name is None else b"event: " + name.encode() + b"\n") + b"data: " + data + b"\n\n"
+        for name, data in received
+    )
+
+
+async def _agree(faces: Faces, create: Event, answer: tuple[bytes, ...]) -> None:
+    if create.get("previous_response_id") == "{parent}":
+        create = {**create, "previous_response_id": faces.parent}
+    faces.answer = answer
+    events, asked = await faces.socket(create)
+    over_http = await faces.http(create)
+    assert over_http == (events, asked)
+    status, said = await faces.whole(create)
+    last = events[-1]
+    if last["type"] == "error":
+        assert (status, said) == (last["status"], {"error": last["error"]})
+    else:
+        assert status == 200
+        [response] = _plain([last["response"]])
+        assert said == response
+
+
+@given(create=CREATES, answer=bodies())
+async def test_whatever_the_backend_sends(faces: Faces, create: Event, answer: Any) -> None:
+    await _agree(faces, create, _sse(answer))
+
+
+@given(create=CREATES, stream=streams())
+async def test_a_stream_that_some_backend_might_send(
+    faces: Faces, create: Event, stream: tuple[list[Event], int]
+) -> None:
+    events = [(None, json.dumps(event).encode()) for event in stream[0]]
+    await _agree(faces, create, _sse(events))
