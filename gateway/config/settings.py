@@ -116,6 +116,9 @@ class Settings(BaseSettings):
     send_buffer_bytes: MessageSize = Field(
         8 << 20, description="Unsent bytes per connection at which its upstreams pause."
     )
+    heartbeat_interval: PositiveSeconds = Field(
+        15.0, description="Seconds of silence until an event stream over HTTP gets a comment."
+    )
     stall_timeout: PositiveSeconds = Field(
         60.0, description="Seconds a client may read nothing before its connection is closed."
     )

@@ -62,7 +62,7 @@ class ResponseCreation:
         create = create_of(fields, len(body), self._default_model)
         headers = self._relayed(request.scope["headers"])
         if streams:
-            events = SseOutbox()
+            events = SseOutbox(self._engine.settings.heartbeat_interval)
             worker = self._engine.worker(key_id, headers, events)
             return StreamedResponse(self._running, worker, create, events)
         collector = Collector()
@@ -145,7 +145,10 @@ class StreamedResponse:
                 start = {"type": "http.response.start", "status": 200, "headers": _STREAM_HEADERS}
                 await send(start)
                 self._events.open(self._body.write)
-                await self._body.send(send)
+                try:
+                    await self._body.send(send)
+                finally:
+                    self._events.close()
             tasks.cancel_scope.cancel()
 
     async def _carry(self) -> None:

@@ -28,19 +28,24 @@ class SseOutbox(PacedStreams):
     """Implements `lanes.ports.Outbox` over one HTTP answer (protocol.md 7).
 
     What is first, an event or a refusal, decides the answer's status, so nothing leaves before
-    `open`. From then on events leave at the end of the event loop's turn (D12).
+    `open`. From then on events leave at the end of the event loop's turn (D12), and a comment after
+    each `heartbeat` seconds without any.
 
     Attributes:
         decided: Set once the first event is there, or the fault instead of any.
         fault: Why there is no response.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, heartbeat: float) -> None:
         super().__init__()
         self.decided = anyio.Event()
+        self._heartbeat = heartbeat
+        self._loop = asyncio.get_running_loop()
+        self._beat: asyncio.TimerHandle | None = None
+        self._wrote_at = 0.0
         self.fault: Fault | None = None
         self._write: Callable[[bytes], None] | None = None
-        self._soon = asyncio.get_running_loop().call_soon
+        self._soon = self._loop.call_soon
         self._events: list[bytes] = []
         self._size = 0
 
@@ -73,6 +78,14 @@ class SseOutbox(PacedStreams):
         """Let the queued events leave, and all that follow."""
         self._write = write
         self.flush()
+        self._wait_for_silence(self._heartbeat)
+
+    def close(self) -> None:
+        """Send what is queued, and nothing more."""
+        self.flush()
+        self._write = None
+        if self._beat is not None:
+            self._beat.cancel()
 
     def flush(self) -> None:
         """Hand all that is queued to the answer now, in one write."""
@@ -80,7 +93,23 @@ class SseOutbox(PacedStreams):
             events = b"".join(self._events)
             self._events.clear()
             self._size = 0
+            self._wrote_at = self._loop.time()
             self._write(events)
+
+    def _wait_for_silence(self, seconds: float) -> None:
+        self._beat = self._loop.call_later(seconds, self._on_beat)
+
+    def _on_beat(self) -> None:
+        """Send a comment if nothing was written for long; one timer serves all events between."""
+        if self._write is None:
+            return
+        left = self._wrote_at + self._heartbeat - self._loop.time()
+        if left <= 0:
+            left = self._heartbeat
+            self._wrote_at = self._loop.time()
+            if not self._paused:  # else it is the client that is behind
+                self._write(HEARTBEAT)
+        self._wait_for_silence(left)
 
 
 def _odd_name(body: bytes) -> bytes:

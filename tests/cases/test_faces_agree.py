@@ -38,27 +38,27 @@ class Faces:
     answer: tuple[bytes, ...] = ()
 
     async def socket(self, create: Event) -> tuple[list[Event], Event]:
-        """The events over a socket, and what the backend was asked."""
+        """The events over a socket as they came, and what the backend was asked."""
         await self.on.client.send({"type": "response.create", "stream_id": "a", **create})
         events = await self.on.client.until(*ENDS, lane="a")
         for event in events:
             assert event.pop("stream_id") == "a"
-        return _plain(events), self._asked()
+        return events, self._asked()
 
     async def http(self, create: Event) -> tuple[list[Event], Event]:
         """The same over HTTP; an error as the event that it would be."""
         async with posted(self.on.url, _body(create, stream=True), judged=False) as answer:
             if answer.status == 200:
                 assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
-                return _plain(await answer.events()), self._asked()
+                return await answer.events(), self._asked()
             error = (await answer.json())["error"]
             event = {"type": "error", "status": answer.status, "error": error}
-            return _plain([event]), self._asked()
+            return [event], self._asked()
 
     async def whole(self, create: Event) -> tuple[int, Event]:
         """The status and the object of a request that asks for no stream."""
         async with posted(self.on.url, _body(create, stream=False), judged=False) as answer:
-            [said] = _plain([await answer.json()])
+            said = await answer.json()
             self._asked()
             return answer.status, said
 
@@ -130,16 +130,16 @@ async def _agree(faces: Faces, create: Event, answer: tuple[bytes, ...]) -> None
         create = {**create, "previous_response_id": faces.parent}
     faces.answer = answer
     events, asked = await faces.socket(create)
-    over_http = await faces.http(create)
-    assert over_http == (events, asked)
+    events_over_http, asked_over_http = await faces.http(create)
+    assert _plain(events_over_http) == _plain(events)
+    assert asked_over_http == asked
     status, said = await faces.whole(create)
     last = events[-1]
     if last["type"] == "error":
         assert (status, said) == (last["status"], {"error": last["error"]})
     else:
         assert status == 200
-        [response] = _plain([last["response"]])
-        assert said == response
+        assert _plain([said]) == _plain([last["response"]])
 
 
 @given(create=CREATES, answer=bodies())

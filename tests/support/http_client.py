@@ -81,15 +81,25 @@ class Answer:
 
     async def event(self) -> Event | None:
         """Read the next event; None at the end of the stream. Comments are kept on the way."""
+        while (block := await self._block()) is not None:
+            if not block.startswith(":"):
+                return self._event(block.split("\n"))
+            self.comments.append(block)
+        return None
+
+    async def comment(self) -> None:
+        """Read a comment, and nothing else."""
+        block = await self._block()
+        assert block is not None
+        assert block.startswith(":"), block
+        self.comments.append(block)
+
+    async def _block(self) -> str | None:
         while True:
             block, found, rest = bytes(self._body).partition(b"\n\n")
             if found:
                 self._body = bytearray(rest)
-                lines = block.decode().split("\n")
-                if lines[0].startswith(":"):
-                    self.comments += lines
-                    continue
-                return self._event(lines)
+                return block.decode()
             if self.whole:
                 assert not block, block
                 return None
