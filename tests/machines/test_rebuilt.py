@@ -1,0 +1,82 @@
+"""The events of a response made again from its final object are events of that response."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lanes.events import Stamp
+from lanes.stream.rebuilt import rebuilt_events
+from tests.machines.absurd import Received, bodies
+from tests.machines.drive import Event, Played, feed, play
+from tests.machines.plausible import streams
+from tests.machines.test_run_any import follow
+from tests.support.judge import judge
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def rebuilt(final: bytes) -> list[Event]:
+    """The events as they would be on the wire."""
+    tail = Stamp(None).tail
+    events = [
+        json.loads(b"%b%b%d}" % (body, tail, number))
+        for number, body in enumerate(rebuilt_events(final))
+    ]
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    return events
+
+
+def told(events: list[Event]) -> dict[tuple[Any, ...], str]:
+    """The text of each part, from the deltas alone."""
+    texts: dict[tuple[Any, ...], str] = {}
+    for event in events:
+        if event["type"].endswith(".delta") and "item_id" in event:
+            index = event.get("content_index", event.get("summary_index"))
+            place = (event["type"], event["item_id"], index)
+            texts[place] = texts.get(place, "") + str(event["delta"])
+    return texts
+
+
+def done(events: list[Event]) -> list[Any]:
+    """The items as they are at their end."""
+    return [e["item"] for e in events if e["type"] == "response.output_item.done"]
+
+
+@given(streams())
+def test_a_stream_is_told_again(stream: tuple[list[Event], int]) -> None:
+    played = play(stream[0])
+    again = rebuilt(played.run.final)
+    judge(again)
+    assert again[-1]["response"] == played.terminal
+    assert again[-1]["type"] == played.events[-1]["type"]
+    assert told(again) == told(played.events)
+    assert done(again) == done(played.events) == played.output
+
+
+@given(bodies(), st.booleans())
+def test_whatever_a_backend_sent(body: list[Received], cut: bool) -> None:
+    played = feed(body)
+    if played.run.final:
+        again = rebuilt(played.run.final)
+        follow(Played(played.run, again))
+        assert again[-1]["response"] == json.loads(played.run.final)
+        assert done(again) == again[-1]["response"]["output"]
+
+
+@pytest.mark.parametrize(
+    ("status", "end"),
+    [
+        ("completed", "response.completed"),
+        ("incomplete", "response.incomplete"),
+        ("failed", "response.failed"),
+        ("cancelled", "response.incomplete"),
+    ],
+)
+def test_the_end_is_of_the_status(status: str, end: str) -> None:
+    final = {**json.loads(play([]).run.final or b"{}"), "status": status, "output": []}
+    assert rebuilt(json.dumps(final).encode())[-1]["type"] == end
