@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Raw
+from msgspec import DecodeError, Raw
+from msgspec.json import Decoder
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -13,7 +14,7 @@ from gateway.http.errors import error, refusal
 from lanes.codec import encode
 from lanes.errors import Fault
 from steering.clerk import VerdictNotStored
-from steering.errors import StoreUnavailable
+from steering.errors import SenselessAnswer, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
     #: Lists the models that a client with these headers can ask for.
     Models = Callable[[Headers], Awaitable[list[dict[str, Any]]]]
+
+
+#: Checks that bytes are JSON, and leaves them as they are.
+_json_value = Decoder(Raw)
 
 
 class HttpRoutes:
@@ -118,6 +123,11 @@ class HttpRoutes:
 
 
 def _shown(record: SteerRecord) -> dict[str, Any]:
+    """Return a submission as its client sees it; raises SenselessAnswer if its input is broken."""
+    try:
+        _json_value.decode(record.input)
+    except DecodeError as broken:
+        raise SenselessAnswer from broken
     return {
         "id": record.id,
         "object": "response.steer",

@@ -47,6 +47,8 @@ class Stores:
         self.counters = StoreCounters()
         self._lease: Lease | None = None
         self._watch: StoreWatch | None = None
+        self._attending: anyio.CancelScope | None = None  # while `run` runs, on an engine
+        self._left = anyio.Event()
         self.steers: SteerStore
         if settings.redis_url == "memory":
             self._client = None
@@ -79,17 +81,28 @@ class Stores:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.clerk.run)
             tasks.start_soon(self.archive.run)
-            if self._lease is not None:
-                tasks.start_soon(self._lease.run)
-            if self._watch is not None:
-                tasks.start_soon(self._watch.run)
+            if self._lease is not None and self._watch is not None:
+                tasks.start_soon(self._attend, self._lease, self._watch)
 
     async def aclose(self) -> None:
         """Write what is queued, within seconds, and close the client. `run` must still run."""
         await self.clerk.flush(_LAST_WRITES)
         await self.archive.aclose(_LAST_WRITES)
         if self._lease is not None and self._client is not None:
+            if self._attending is not None:
+                self._attending.cancel()  # else it would ask again, and leave a connection open
+                await self._left.wait()
             with suppress(StoreUnavailable):
                 await self._lease.release()
             await self.steers.aclose()
             await close(self._client)
+
+    async def _attend(self, lease: Lease, watch: StoreWatch) -> None:
+        """Renew the lease and look after the engine until cancelled."""
+        try:
+            with anyio.CancelScope() as self._attending:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(lease.run)
+                    tasks.start_soon(watch.run)
+        finally:
+            self._left.set()

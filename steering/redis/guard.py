@@ -110,6 +110,11 @@ class RedisGuard:
             except SenselessAnswer:
                 self._count()
                 raise
+            except (AttributeError, LookupError, TypeError, ValueError) as error:
+                if not _is_the_librarys(error):
+                    raise
+                self._count()
+                raise SenselessAnswer from error
         raise AssertionError  # a shield swallows nothing
 
     def _count(self) -> None:
@@ -133,6 +138,15 @@ class RedisGuard:
 
 def _reason(error: Exception) -> str:
     return f"the store failed: {error}" if str(error) else "the store did not answer in time"
+
+
+def _is_the_librarys(error: Exception) -> bool:
+    """Return whether the client library itself broke, which it does on an answer of nonsense."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    module = "" if trace is None else trace.tb_frame.f_globals.get("__name__", "")
+    return module.partition(".")[0] == "redis"
 
 
 def _nothing() -> None:

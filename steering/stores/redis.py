@@ -38,7 +38,6 @@ _SOURCE_LISTS: Final = {
 _FIELDS: Final = ["fixed", "state", "at", "reason", "successor"]
 #: Submission, key, response, owner and time.
 _heads: Final = msgspec.json.Decoder(tuple[str, str, str, str, float])
-_inputs: Final = msgspec.json.Decoder(msgspec.Raw)
 
 
 class RedisSteerStore:
@@ -205,7 +204,6 @@ def _record_of(fixed: bytes, rest: Sequence[bytes | None]) -> SteerRecord:
     head, _, value = fixed.partition(b"\n")
     try:
         steer_id, key_id, target, owner, created_at = _heads.decode(head)
-        _inputs.decode(value)  # it goes out as it is
         return SteerRecord(
             id=steer_id,
             key_id=key_id,

@@ -108,7 +108,7 @@ async def test_one_repair_at_most(error: Exception, tries: int, dropped: int) ->
 
 
 async def test_a_try_that_hangs_is_made_again_elsewhere() -> None:
-    pool, guarded = guard(pause=0.0, deadline=0.05)
+    pool, guarded = guard(pause=0.0, deadline=0.5)
     asked = 0
 
     async def ask() -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import anyio
+import pytest
 
 from gateway.client.auth import OPEN
 from gateway.config.settings import Settings
@@ -16,6 +17,7 @@ from lanes.history import archive
 from lanes.stores.writer import ResponseWriter
 from steering.clerk import Clerk
 from steering.states import SubmissionState
+from steering.stores.memory import MemorySteerStore
 from tests.support.client import connect
 from tests.support.events import reply
 from tests.support.gateway import running
@@ -24,8 +26,6 @@ from tests.support.steer_stores import record, response
 from tests.support.upstream import upstream
 
 if TYPE_CHECKING:
-    import pytest
-
     from tests.support.redis_engine import Engine
 
 
@@ -109,3 +109,18 @@ async def test_a_verdict_that_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (status, told["state"]) == (200, "dropped")
         _, health = await asked(url, "GET", "/health")
         assert health["counters"]["steer_verdicts_not_stored"] == 1
+
+
+async def test_a_record_whose_input_is_broken() -> None:
+    store = MemorySteerStore()
+    broken = record(response(), key_id=OPEN, input=b'{"cut o')
+    await store.append(broken)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gateway.persistence.stores.MemorySteerStore", lambda: store)
+        async with (
+            upstream() as fake,
+            running(Settings(upstream=fake.url, dialect="openai")) as url,
+        ):
+            for path in (f"/v1/steers/{broken.id}", f"/v1/responses/{broken.target}/steers"):
+                status, told = await asked(url, "GET", path)
+                assert (status, told["error"]["code"]) == (503, "store_unavailable")

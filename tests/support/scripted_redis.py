@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 @asynccontextmanager
 async def scripted_redis(answer: Script) -> AsyncIterator[str]:
     """Serve until the block ends; yields the URL."""
-    peers: set[asyncio.StreamWriter] = set()
+    peers: dict[asyncio.Task[None] | None, asyncio.StreamWriter] = {}
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        peers.add(writer)
+        peers[asyncio.current_task()] = writer
         try:
             while True:
                 words = await _command(reader)
@@ -29,7 +29,6 @@ async def scripted_redis(answer: Script) -> AsyncIterator[str]:
         except (asyncio.IncompleteReadError, OSError):
             pass
         finally:
-            peers.discard(writer)
             writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
@@ -37,8 +36,9 @@ async def scripted_redis(answer: Script) -> AsyncIterator[str]:
         yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
         server.close()
-        for writer in tuple(peers):
+        for writer in peers.values():
             writer.transport.abort()
+        await asyncio.gather(*(task for task in peers if task is not None))
 
 
 async def _command(reader: asyncio.StreamReader) -> list[bytes]:
