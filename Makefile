@@ -23,7 +23,7 @@ demo: $(VENV)/demo ## Start a gateway in front of a small real model (a download
 test: check tests ## Run everything that CI runs. Changes nothing.
 
 quick: lint ## Run ruff and the tests that open no socket: under a minute.
-	$(PYTEST) $(QUICK)
+	$(PYTEST) --dist worksteal $(QUICK)
 
 check: lint types imports ## Run the static checks: ruff, mypy and the layers between packages.
 

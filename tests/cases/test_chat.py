@@ -11,6 +11,7 @@ import pytest
 from tests.dialects.chat_judge import refuses
 from tests.dialects.chatting import DONE, Chunk, body, call, chunk, counted, text
 from tests.support.gateway_stand import Stand, stand, user
+from tests.support.hang_guard import HANG
 from tests.tapes import tape
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ async def test_a_steer_in_mid_text() -> None:
         await on.client.until("response.output_text.delta")
         await on.client.until("response.output_text.delta")
         following = await _steered(on, exchange, "shorter")
-        with anyio.fail_after(2):
+        with anyio.fail_after(HANG):
             await exchange.closed.wait()
         assert [one["content"] for one in following.body["messages"]] == [
             "be kind",

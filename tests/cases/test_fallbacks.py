@@ -63,7 +63,7 @@ async def test_when_it_answers_that_it_cannot_now(status: int) -> None:
 
 
 async def test_when_it_is_silent_before_its_head() -> None:
-    async with several(chain(first_byte_timeout=0.1)) as of:
+    async with several(chain(first_byte_timeout=0.8)) as of:
         exchange = await of["first"].asked("a", model="m")
         await answered(of, "second", "s")
         await hung_up(exchange)
@@ -124,7 +124,7 @@ async def test_when_its_first_event_is_an_error(kind: str) -> None:
 
 @pytest.mark.parametrize("how", ["cut", "silent", "empty", "comments"])
 async def test_when_nothing_comes_after_its_head(how: str) -> None:
-    async with several(chain(first_byte_timeout=0.1)) as of:
+    async with several(chain(first_byte_timeout=0.8)) as of:
         exchange = await of["first"].asked("a", model="m")
         await exchange.head()
         if how == "cut":

@@ -172,7 +172,7 @@ async def test_a_terminal_with_an_open_body_frees_the_lane_and_leaks_nothing() -
         await exchange.send(created(), completed("r1", [message("a")]), b": still here\n\n")
         assert (await on.client.ended("a"))["status"] == "completed"
         await on.usable("a")
-        await hung_up(exchange, within=3)
+        await hung_up(exchange)
 
 
 async def test_a_body_that_ends_after_its_terminal_keeps_its_connection() -> None:

@@ -9,6 +9,7 @@ import anyio
 
 from tests.support.client import connect
 from tests.support.events import reply
+from tests.support.hang_guard import HANG
 from tests.support.several_upstreams import several
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def owned(owner: str) -> Callable[[Exchange], Any]:
 
 async def told(caplog: pytest.LogCaptureFixture, count: int) -> list[str]:
     """Wait for so many lines that name a dialect."""
-    with anyio.fail_after(5):
+    with anyio.fail_after(HANG):
         while True:
             lines = [one.getMessage() for one in caplog.records if ": dialect " in one.getMessage()]
             if len(lines) >= count:

@@ -14,6 +14,7 @@ from tests.support.clerk_log import log_clerk
 from tests.support.client import connect
 from tests.support.events import called, completed, created, item_added, item_done
 from tests.support.exchange import hung_up
+from tests.support.hang_guard import HANG
 from tests.support.steered import began, begin, steered, talking, turns
 from tests.support.wire_stand import talking as serving
 
@@ -32,7 +33,7 @@ SEARCH: dict[str, Any] = {
 
 async def until(holds: Callable[[], object]) -> None:
     """There is no event for it."""
-    with anyio.fail_after(5):
+    with anyio.fail_after(HANG):
         while not holds():  # noqa: ASYNC110
             await anyio.sleep(0.002)
 
@@ -179,7 +180,7 @@ async def test_a_fault_of_our_own_returns_them(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("grace", [10, 0])
 async def test_the_end_of_all_returns_them(why: str, grace: float) -> None:
     options: dict[str, Any] = {"drain_timeout": grace, "age_grace": grace}
-    async with serving(max_age=0.5 if why == "age" else 60, **options) as (wire, client):
+    async with serving(max_age=1.5 if why == "age" else 60, **options) as (wire, client):
         await client.create("a")
         exchange = await wire.fake.next()
         await exchange.send(item_added(SEARCH))
@@ -217,7 +218,7 @@ async def test_a_create_that_waits_for_the_store_is_answered_when_time_is_over(
         log_clerk(monkeypatch, gate)
     else:
         monkeypatch.setattr(KeyArchive, "find", finding)
-    async with serving(max_age=0.4, age_grace=0) as (wire, client):
+    async with serving(max_age=1.0, age_grace=0) as (wire, client):
         await client.create("a")
         exchange = await wire.fake.next()
         await exchange.send(created(), *called("w"), completed())

@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from steering.clerk import Clerk
+from steering.desk import Desk
 from steering.errors import StoreUnavailable
 from tests.cases.test_steer_ends import until
 from tests.support.calling import OUTPUT, called_out, calling
@@ -100,21 +101,29 @@ async def test_b72_without_a_store_only_steering_fails(
 async def test_a_record_that_comes_too_late_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     gates = {b'"early"': anyio.Event(), b'"late"': anyio.Event()}
     kept = log_clerk(monkeypatch)
-    append = Clerk.append
+    append, take = Clerk.append, Desk.take
+    taking, late = anyio.Event(), anyio.Event()
 
     async def appending(clerk: Clerk, record: Any) -> None:
+        if record.input == b'"late"':
+            late.set()
         await gates[record.input].wait()
         await append(clerk, record)
 
+    async def taken(desk: Desk, *create: Any) -> Any:
+        taking.set()
+        return await take(desk, *create)
+
     monkeypatch.setattr(Clerk, "append", appending)
+    monkeypatch.setattr(Desk, "take", taken)
     async with steered() as on:
         parent = await calling(on)
         await called_out(parent)
         await on.client.steer(parent.id, "early")
         await on.client.create("a", previous_response_id=parent.id, input=[OUTPUT])
-        await anyio.sleep(0.05)
+        await taking.wait()
         await on.client.steer(parent.id, "late")
-        await anyio.sleep(0.05)
+        await late.wait()
         gates[b'"early"'].set()
         successor = await began(on, "a")
         gates[b'"late"'].set()

@@ -160,7 +160,7 @@ async def test_a_parent_that_fails_returns_its_steers(how: str) -> None:
 
 @pytest.mark.parametrize("how", [400, 500, 429, "silence", "reset", "gone"])
 async def test_a_successor_that_is_refused_returns_its_steers(how: int | str) -> None:
-    async with steered(retries=0, first_byte_timeout=0.3, max_active=1) as on:
+    async with steered(retries=0, first_byte_timeout=0.8, max_active=1) as on:
         parent = await talking(on, "a")
         await on.client.create("a", input="next")
         steers = [await parent.steer("s1")]

@@ -12,6 +12,7 @@ from tests.cases.test_fallbacks import AWAY, CHAIN, answered, chain
 from tests.support.events import data, opened, reply
 from tests.support.exchange import hung_up
 from tests.support.gateway_stand import answer
+from tests.support.hang_guard import HANG
 from tests.support.several_upstreams import listing, several
 from tests.support.steered import began, talking
 
@@ -127,7 +128,7 @@ async def test_the_turn_of_the_first_is_free_while_another_answers() -> None:
     async with several(chain(concurrency=1)) as of:
         await (await of["first"].asked("a", model="m")).reply(503, b"busy")
         second = await of.fakes["second"].next()
-        with anyio.fail_after(2):
+        with anyio.fail_after(HANG):
             first = await of["first"].asked("b", model="m")
         await answer(first)
         await of.client.ended("b")

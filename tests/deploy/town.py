@@ -21,6 +21,7 @@ import httpx2
 
 from tests.deploy.compose import DEPLOY, ROOT, environment, services
 from tests.support.client import connect
+from tests.support.hang_guard import HANG
 from tests.support.redis_engine import binary
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Town:
 
     async def sees(self, name: str, path: str, **fields: Any) -> dict[str, Any]:
         """Wait until a gateway answers with these fields; what is written behind is soon there."""
-        with anyio.fail_after(10):
+        with anyio.fail_after(HANG):
             while True:
                 status, found = await self.get(name, path)
                 if status == 200 and fields.items() <= found.items():
@@ -70,7 +71,7 @@ class Town:
         """Tell it to stop, as Compose does."""
         self.children[name].send_signal(signal.SIGTERM)
 
-    async def ended(self, name: str, within: float = 10) -> int:
+    async def ended(self, name: str, within: float = HANG) -> int:
         """Wait for its end; its exit code."""
         with anyio.fail_after(within):
             while (code := self.children[name].poll()) is None:  # noqa: ASYNC110
@@ -121,7 +122,7 @@ class Town:
     async def listening(self, *names: str) -> None:
         """Wait until these take connections."""
         for name in names:
-            with anyio.fail_after(15):
+            with anyio.fail_after(HANG):
                 while not await _taken(self.ports[name]):
                     assert self.children[name].poll() is None, self.log(name)
                     await anyio.sleep(0.02)

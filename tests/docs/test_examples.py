@@ -9,6 +9,8 @@ from pathlib import Path
 
 import anyio
 
+from tests.support.hang_guard import HANG
+
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 LANES, FORK, STEER, BECAME = map(
     textwrap.dedent, re.findall(r"```python\n(.*?)```", README, re.DOTALL)
@@ -18,7 +20,7 @@ LANES, FORK, STEER, BECAME = map(
 async def run(code: str, base_url: str) -> str:
     """Run it in a process of its own; returns what it prints."""
     code = code.replace("http://127.0.0.1:8080/v1", base_url)
-    with anyio.fail_after(15):
+    with anyio.fail_after(HANG):
         done = await anyio.run_process([sys.executable, "-c", code], check=False)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()

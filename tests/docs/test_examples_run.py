@@ -13,6 +13,8 @@ import anyio
 import pytest
 from anyio.streams.text import TextReceiveStream
 
+from tests.support.hang_guard import HANG
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -56,7 +58,7 @@ async def started(name: str, base_url: str) -> Program:
 
 
 async def test_lanes(base_url: str) -> None:
-    with anyio.fail_after(15):
+    with anyio.fail_after(HANG):
         printed = await (await started("lanes", base_url)).rest()
     deltas = re.findall(r"^ *(\w+) \| ", printed, re.MULTILINE)
     assert set(deltas) == {"plan", "research", "critic"}
@@ -68,7 +70,7 @@ async def test_lanes(base_url: str) -> None:
 
 
 async def test_steering(base_url: str) -> None:
-    with anyio.fail_after(15):
+    with anyio.fail_after(HANG):
         chat = await started("steering", base_url)
         await chat.type("Tell me about whales in 500 words")
         await chat.until("whales")
@@ -83,7 +85,7 @@ async def test_steering(base_url: str) -> None:
 
 
 async def test_an_agent_framework(base_url: str) -> None:
-    with anyio.fail_after(15):
+    with anyio.fail_after(HANG):
         printed = await (await started("agent_framework", base_url)).rest()
     assert re.search(r"\[weather\(\w+\)\]", printed)
     assert 'The tool answered "It is sunny in' in printed

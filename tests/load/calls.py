@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from gateway.tools.load.command import load
 from tests.load.stub import Stub, running
+from tests.support.hang_guard import HANG
 
 SMALL = ["--connections", "2", "--lanes", "3", "--responses", "3", "--timeout", "5"]
 
@@ -26,7 +27,7 @@ async def invoke(url: str, *options: str, env: dict[str, str] | None = None) -> 
     def call() -> Result:
         return CliRunner().invoke(load, [url, *SMALL, *options], env=env, catch_exceptions=False)
 
-    with fail_after(15):
+    with fail_after(HANG):
         return await to_thread.run_sync(call)
 
 

@@ -12,6 +12,7 @@ from anyio import fail_after
 
 from tests.load.calls import numbers, run
 from tests.load.stub import Stub, running
+from tests.support.hang_guard import HANG
 
 
 @pytest.mark.parametrize("options", [[], ["--ahead"], ["--rate", "300"], ["--fork-share", "1"]])
@@ -98,7 +99,7 @@ async def test_ctrl_c_prints_the_report_so_far(stub: Stub) -> None:
             *(sys.executable, "-c", code, url, "--responses", "0", "--json"),
             stdout=asyncio.subprocess.PIPE,
         )
-        with fail_after(10):
+        with fail_after(HANG):
             await stub.busy.wait()
             process.send_signal(signal.SIGINT)
             out, _ = await process.communicate()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 
+from tests.support.hang_guard import HANG
 from tests.support.rehearsal import Rehearsal
 
 if TYPE_CHECKING:
@@ -24,10 +25,10 @@ def raised(rate: float) -> Iterator[Rehearsal]:
         assert child.stdout is not None
         ready, url = child.stdout.readline().decode().split()
         assert ready == "ready"
-        with httpx2.Client(base_url=url, timeout=10) as http:
+        with httpx2.Client(base_url=url, timeout=HANG) as http:
             yield Rehearsal(url, http, child.pid)
         child.terminate()
-        said, logged = child.communicate(timeout=10)
+        said, logged = child.communicate(timeout=HANG)
         assert child.returncode == 0
         assert said == b""
         assert b"Traceback" not in logged

@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 from tests.rehearse.conftest import raised
+from tests.support.hang_guard import HANG
 from tests.support.rehearsal import WEATHER, Rehearsal, deltas, last, parse
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def eventually(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + HANG
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.01)

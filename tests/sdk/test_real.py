@@ -17,6 +17,7 @@ from anyio import to_thread
 from openai import AsyncOpenAI
 
 from tests.support.client import connect
+from tests.support.hang_guard import HANG
 from tests.support.judged_sdk import Lanes, judged
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ async def _busy(llama_url: str) -> int:
     """How many slots of the backend generate at this moment."""
 
     def ask() -> int:
-        asked = http.client.HTTPConnection(urlsplit(llama_url).netloc, timeout=5)
+        asked = http.client.HTTPConnection(urlsplit(llama_url).netloc, timeout=HANG)
         try:
             asked.request("GET", "/slots")
             return sum(slot["is_processing"] for slot in json.load(asked.getresponse()))
@@ -95,7 +96,7 @@ async def test_a_client_that_leaves_frees_the_backend(real_url: str, llama_url: 
             await client.until("response.output_text.delta", lane=lane)
         assert await _busy(llama_url) == 2
         client.abort()
-    with anyio.fail_after(2):
+    with anyio.fail_after(HANG):
         while await _busy(llama_url):  # noqa: ASYNC110 - another process, it has to be asked
             await anyio.sleep(0.02)
 

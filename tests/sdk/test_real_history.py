@@ -14,6 +14,7 @@ from tests.dialects.test_continued import PARENTS, history
 from tests.dialects.test_strict import PLAIN, ROWS
 from tests.dialects.test_tapes import ENDS, reads
 from tests.support.dialect_reading import profile, read
+from tests.support.hang_guard import HANG
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(90)]
 
@@ -33,7 +34,7 @@ STRICTER = {
 
 def ask(url: str, body: bytes) -> int:
     """The status of the answer."""
-    asked = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
+    asked = http.client.HTTPConnection(urlsplit(url).netloc, timeout=HANG)
     try:
         asked.request("POST", "/v1/responses", body, {"content-type": "application/json"})
         answer = asked.getresponse()

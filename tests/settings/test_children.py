@@ -14,6 +14,7 @@ import pytest
 
 from gateway.process import children
 from gateway.process.children import ChildFailed, spawn
+from tests.support.hang_guard import HANG
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -147,7 +148,7 @@ def test_killed_parents_leave_nobody_behind(where: str, tmp_path: Path) -> None:
         PARENT if where != "other" else PARENT.replace("def go", "children.LINUX = False\ndef go")
     )
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(10)
+        server.settimeout(HANG)
         parent = subprocess.Popen(
             [*script(program), str(server.getsockname()[1]), STAY, where],
             env=os.environ | {"PYTHONPATH": ROOT},
@@ -157,7 +158,7 @@ def test_killed_parents_leave_nobody_behind(where: str, tmp_path: Path) -> None:
         with parent:
             connection, _ = server.accept()
             with connection:
-                connection.settimeout(10)
+                connection.settimeout(HANG)
                 assert parent.stdout is not None
                 assert parent.stdout.readline() == b"up\n"
                 parent.kill()

@@ -15,6 +15,7 @@ from steering.counters import StoreCounters
 from steering.errors import StoreUnavailable
 from steering.states import SubmissionState
 from steering.stores.memory import MemorySteerStore
+from tests.support.hang_guard import HANG
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +79,7 @@ async def test_verdicts_are_written_in_order(away: int, monkeypatch: pytest.Monk
 async def test_flush_does_not_wait_for_ever() -> None:
     writer = Clerk(Store(), "me")
     _settle(writer, SubmissionState.DROPPED)
-    with anyio.fail_after(5):
+    with anyio.fail_after(HANG):
         await writer.flush(0.01)  # nobody runs it
 
 

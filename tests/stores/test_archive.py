@@ -13,6 +13,7 @@ from lanes.stores.base import MAX_CHAIN, ChainTooLong, UnreadableResponse
 from lanes.stores.memory import MemoryResponseStore
 from lanes.stores.writer import ResponseWriter
 from steering.errors import StoreUnavailable
+from tests.support.hang_guard import HANG
 from tests.support.stored_chains import KEY, grow, response
 
 
@@ -58,7 +59,7 @@ async def test_a_response_on_its_way_for_too_long_is_a_503(
     monkeypatch.setattr(archive, "ResponseWriter", partial(ResponseWriter, patience=0.01))
     kept = Archive(MemoryResponseStore(), MAX_CHAIN)
     kept.put(response("a"))  # nothing writes: `run` does not run
-    with pytest.raises(ArchiveUnavailable) as caught, anyio.fail_after(5):
+    with pytest.raises(ArchiveUnavailable) as caught, anyio.fail_after(HANG):
         await getattr(kept, call)(KEY, "a")
     assert (caught.value.status, caught.value.code) == (503, "store_unavailable")
     assert caught.value.message == "Response 'a' is not stored yet. Try again."

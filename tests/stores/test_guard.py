@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
 import anyio
@@ -15,6 +14,9 @@ from steering.errors import StoreUnavailable
 from steering.redis.deadline import Deadline
 from steering.redis.guard import RedisGuard
 
+#: Nobody waits so long: a deadline that does not hold ends as a hang.
+HOUR = 3600.0
+
 
 async def test_a_deadline_ends_what_swallows_cancellation() -> None:
     swallowed = 0
@@ -23,15 +25,13 @@ async def test_a_deadline_ends_what_swallows_cancellation() -> None:
         nonlocal swallowed
         while swallowed < 3:
             try:
-                await asyncio.sleep(5)
+                await asyncio.sleep(HOUR)
             except asyncio.CancelledError:
                 swallowed += 1
-        await asyncio.sleep(5)
+        await asyncio.sleep(HOUR)
 
-    begun = time.monotonic()
     with pytest.raises(TimeoutError), Deadline(0.01):
         await swallow()
-    assert time.monotonic() - begun < 1.0
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0
@@ -41,23 +41,23 @@ async def test_a_deadline_in_time_leaves_no_trace() -> None:
     with Deadline(0.01):
         pass
     await anyio.sleep(0.02)
-    with pytest.raises(KeyError), Deadline(5):
+    with pytest.raises(KeyError), Deadline(HOUR):
         raise KeyError
 
 
 async def test_the_inner_deadline_is_the_inner_ones() -> None:
-    with Deadline(5):
+    with Deadline(HOUR):
         with pytest.raises(TimeoutError), Deadline(0.01):
-            await anyio.sleep(5)
+            await anyio.sleep(HOUR)
         await anyio.lowlevel.checkpoint()
-    with pytest.raises(TimeoutError), Deadline(0.01), Deadline(5):
-        await anyio.sleep(5)
+    with pytest.raises(TimeoutError), Deadline(0.01), Deadline(HOUR):
+        await anyio.sleep(HOUR)
 
 
 async def test_a_cancellation_from_outside_stays_one() -> None:
     async def wait() -> None:
-        with Deadline(5):
-            await asyncio.sleep(5)
+        with Deadline(HOUR):
+            await asyncio.sleep(HOUR)
 
     task = asyncio.ensure_future(wait())
     await asyncio.sleep(0)

@@ -14,6 +14,7 @@ from gateway.upstream.detection.rules import UNKNOWN_RESPONSE_ID
 from tests.support.client import Client, connect
 from tests.support.events import data, reply
 from tests.support.gateway import running
+from tests.support.hang_guard import HANG
 from tests.support.upstream import ScriptedUpstream, upstream
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Auto:
 
     async def log_line(self) -> str:
         """Wait for the line that names the dialect."""
-        with anyio.fail_after(5):
+        with anyio.fail_after(HANG):
             while not (  # noqa: ASYNC110 - a line in a log is no event
                 lines := [line for line in self.lines() if ": dialect " in line]
             ):

@@ -18,6 +18,7 @@ from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as open_socket
 from websockets.exceptions import ConnectionClosed
 
+from tests.support.hang_guard import HANG
 from tests.support.judge import StreamJudge
 from tests.support.judge_response import TERMINALS
 
@@ -57,7 +58,7 @@ class Client:
         frame = {"type": "response.steer", "previous_response_id": target, "input": value}
         await self.send({**frame, **extra})
 
-    async def event(self, lane: str | _AnyLane | None = ANY, timeout: float = 5) -> Event:
+    async def event(self, lane: str | _AnyLane | None = ANY, timeout: float = HANG) -> Event:
         """The oldest event (of this lane) that nobody asked for yet; waits for it."""
         with anyio.fail_after(timeout):
             while True:
@@ -67,7 +68,7 @@ class Client:
                 self._unclaimed.append(await self.receive())
 
     async def until(
-        self, *types: str, lane: str | _AnyLane | None = ANY, timeout: float = 10
+        self, *types: str, lane: str | _AnyLane | None = ANY, timeout: float = HANG
     ) -> list[Event]:
         """All events (of this lane) up to the first with one of these types, and that one."""
         seen: list[Event] = []
@@ -102,7 +103,7 @@ class Client:
             self.judge.receive(event)
         return event
 
-    async def closed(self, timeout: float = 5) -> tuple[int, str]:
+    async def closed(self, timeout: float = HANG) -> tuple[int, str]:
         """Read on until the gateway closes; its close code and reason."""
         with anyio.fail_after(timeout):
             while True:

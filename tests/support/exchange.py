@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from tests.support.hang_guard import HANG
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping
@@ -77,7 +79,7 @@ class Exchange:
             raise ConnectionResetError("the gateway closed this exchange")
         self.transport.write(data)
 
-    async def hang(self, timeout: float = 10) -> None:
+    async def hang(self, timeout: float = HANG) -> None:
         """Say nothing more until the gateway hangs up."""
         with anyio.fail_after(timeout):
             await self.closed.wait()
@@ -101,7 +103,7 @@ def _head(status: int, headers: Mapping[str, str]) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
-async def hung_up(*exchanges: Exchange, within: float = 1) -> None:
+async def hung_up(*exchanges: Exchange, within: float = HANG) -> None:
     """Wait until the gateway has closed all of these, at most so many seconds."""
     with anyio.fail_after(within):
         for exchange in exchanges:

@@ -15,6 +15,7 @@ import anyio
 
 from gateway.app import Gateway
 from gateway.process.server import GatewayServer
+from tests.support.hang_guard import HANG
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -50,7 +51,7 @@ async def serving(settings: Settings) -> AsyncIterator[tuple[GatewayServer, str]
         listener.setblocking(False)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(serve, listener)
-            with anyio.fail_after(10):
+            with anyio.fail_after(HANG):
                 while not server.started:  # noqa: ASYNC110 - uvicorn has a flag, no event
                     await anyio.sleep(0.001)
             try:
@@ -58,7 +59,7 @@ async def serving(settings: Settings) -> AsyncIterator[tuple[GatewayServer, str]
             finally:
                 server.should_exit = True
                 # Also when the test failed: closing a loop whose server still listens hangs.
-                with anyio.move_on_after(15, shield=True):
+                with anyio.move_on_after(HANG, shield=True):
                     await ended.wait()
 
 

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import anyio
 from httptools import HttpResponseParser
 
+from tests.support.hang_guard import HANG
 from tests.support.judge import StreamJudge
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class Answer:
         return event
 
     async def _read(self) -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(HANG):
             self._parser.feed_data(await self._stream.receive())
 
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
 
+from tests.support.hang_guard import HANG
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
@@ -61,7 +63,7 @@ class Raw:
         body = {"type": "response.create", "stream_id": lane, "model": "m", "input": "hi"}
         await self.send({**body, "store": False, **extra})
 
-    async def frame(self, timeout: float = 5) -> Frame | None:
+    async def frame(self, timeout: float = HANG) -> Frame | None:
         """The next frame, None at the end of the connection; a reset raises ConnectionError."""
         with anyio.fail_after(timeout):
             while (found := self._take()) is None:
@@ -75,7 +77,7 @@ class Raw:
             self.closed = found
         return found
 
-    async def until(self, opcode: int, timeout: float = 5) -> list[Frame]:
+    async def until(self, opcode: int, timeout: float = HANG) -> list[Frame]:
         """All frames up to the first of this kind."""
         seen: list[Frame] = []
         with anyio.fail_after(timeout):
@@ -85,7 +87,7 @@ class Raw:
                 seen.append(found)
         return seen
 
-    async def end(self, timeout: float = 5) -> Frame | None:
+    async def end(self, timeout: float = HANG) -> Frame | None:
         """Read on to the end of the connection; the close frame if there was one."""
         while await self.frame(timeout) is not None:
             pass
@@ -160,7 +162,7 @@ async def tcp(port: int, *, receive_buffer: int | None = None) -> AsyncIterator[
 
 async def _head(client: Raw) -> bytes:
     head = b""
-    with anyio.fail_after(5):
+    with anyio.fail_after(HANG):
         while not head.endswith(b"\r\n\r\n"):
             byte = await asyncio.get_running_loop().sock_recv(client.sock, 1)
             assert byte, head

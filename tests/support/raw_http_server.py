@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.lowlevel import checkpoint
 
+from tests.support.hang_guard import HANG
+
 if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -57,7 +59,7 @@ class RawHttpPeer:
 
     async def request(self) -> Request:
         """Read the next request, whole."""
-        with anyio.fail_after(5):
+        with anyio.fail_after(HANG):
             head = await self.reader.readuntil(b"\r\n\r\n")
             line, *lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
             headers = dict(one.split(": ", 1) for one in lines)
@@ -69,7 +71,7 @@ class RawHttpPeer:
 
     async def gone(self) -> bool:
         """Wait until the client has closed."""
-        with anyio.fail_after(5):
+        with anyio.fail_after(HANG):
             try:
                 return await self.reader.read(1) == b""
             except ConnectionError:
@@ -97,7 +99,7 @@ class RawHttpServer:
 
     async def accept(self) -> RawHttpPeer:
         """The next connection nobody has asked for yet."""
-        with anyio.fail_after(5):
+        with anyio.fail_after(HANG):
             return await self._new.get()
 
     async def serve(self, *answers: bytes) -> list[Request]:
@@ -149,7 +151,7 @@ async def opened(server: RawHttpServer, client: HttpClient) -> tuple[HttpStream,
 
 
 async def post(client: HttpClient) -> HttpStream:
-    with anyio.fail_after(5):
+    with anyio.fail_after(HANG):
         return await client.post("/responses", b"{}", {})
 
 
@@ -169,19 +171,19 @@ class Sink:
         return [int(data) for events in self.reads for _, data in events]
 
     async def have(self, count: int) -> None:
-        with anyio.fail_after(5):
+        with anyio.fail_after(HANG):
             while len(self.numbers) < count:
                 self._changed.clear()
                 await self._changed.wait()
 
 
 async def soon(done: Awaitable[None]) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(HANG):
         await done
 
 
 async def until(true: Callable[[], bool]) -> None:
     """Let the loop turn until `true`; for what nobody announces."""
-    with anyio.fail_after(5):
+    with anyio.fail_after(HANG):
         while not true():
             await checkpoint()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from tests.support.hang_guard import HANG
 from tests.support.upstream import ScriptedUpstream, upstream
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Process:
         assert found is not None
         return int(found[1]) * 1024
 
-    async def ends(self, within: float = 5) -> str:
+    async def ends(self, within: float = HANG) -> str:
         """It ends by itself with exit code 0, and nothing went wrong; what it logged."""
         with anyio.fail_after(within):
             _, said = await anyio.to_thread.run_sync(self.child.communicate, abandon_on_cancel=True)
@@ -104,7 +105,7 @@ def _spawned(where: Path, words: list[str]) -> Iterator[subprocess.Popen[bytes]]
 
 
 async def _listening(port: int) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(HANG):
         while True:
             try:
                 stream = await anyio.connect_tcp("127.0.0.1", port)

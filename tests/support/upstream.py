@@ -20,6 +20,7 @@ import anyio
 from httptools import HttpRequestParser
 
 from tests.support.exchange import Exchange
+from tests.support.hang_guard import HANG
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
@@ -46,7 +47,7 @@ class ScriptedUpstream:
         assert self._server is not None
         self._server.close()
 
-    async def next(self, timeout: float = 5) -> Exchange:
+    async def next(self, timeout: float = HANG) -> Exchange:
         """The next request that was not handed out yet; waits for it."""
         with anyio.fail_after(timeout):
             return await self._receive.receive()

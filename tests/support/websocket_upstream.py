@@ -13,6 +13,7 @@ from websockets.exceptions import ConnectionClosed
 
 from gateway.upstream.transport.websocket.client import WebSocketClient
 from gateway.upstream.transport.websocket.limits import WebSocketLimits
+from tests.support.hang_guard import HANG
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -38,7 +39,7 @@ class SocketPeer:
 
     async def frame(self) -> Frame:
         """The next frame of the gateway."""
-        with anyio.fail_after(5):
+        with anyio.fail_after(HANG):
             frame: Frame = json.loads(await self.socket.recv())
         self.frames.append(frame)
         return frame
@@ -79,7 +80,7 @@ class SocketPeer:
 
     async def gone(self) -> int:
         """Wait until the gateway has closed; its close code, 1006 without one."""
-        with anyio.fail_after(5):
+        with anyio.fail_after(HANG):
             try:
                 while True:
                     self.frames.append(json.loads(await self.socket.recv()))
@@ -103,7 +104,7 @@ class SocketUpstream:
 
     async def accept(self) -> SocketPeer:
         """The next socket nobody has asked for yet."""
-        with anyio.fail_after(5):
+        with anyio.fail_after(HANG):
             return await self._new.get()
 
     async def serve(self, socket: ServerConnection) -> None:
@@ -148,7 +149,7 @@ async def client(server: SocketUpstream, **options: Any) -> AsyncIterator[WebSoc
 
 
 async def post(one: WebSocketClient, text: str = "hi", **headers: str) -> WebSocketStream:
-    with anyio.fail_after(5):
+    with anyio.fail_after(HANG):
         body = json.dumps({"model": "m", "input": text, "stream": True, "store": False})
         shown = {name.replace("_", "-"): value for name, value in headers.items()}
         return await one.post("/responses", body.encode(), shown)
@@ -175,7 +176,7 @@ class Opened:
 
     async def have(self, *texts: str) -> None:
         """Wait until just these deltas have come."""
-        with anyio.fail_after(5):
+        with anyio.fail_after(HANG):
             while len(self.texts) < len(texts):
                 self._changed.clear()
                 await self._changed.wait()
@@ -187,7 +188,7 @@ class Opened:
 
     async def over(self) -> None:
         """Wait for the end of its relay. Raises what that raises."""
-        with anyio.fail_after(5):
+        with anyio.fail_after(HANG):
             await self.relaying
 
     async def finish(self) -> None:
@@ -211,5 +212,5 @@ async def opened(
     """A response that has begun."""
     posting, peer, lane = await asked(server, one, peer, **headers)
     await peer.created(lane)
-    with anyio.fail_after(5):
+    with anyio.fail_after(HANG):
         return Opened(peer, lane, await posting)

@@ -15,6 +15,7 @@ from tests.support.client import Client, connect
 from tests.support.error_log import expect_no_errors
 from tests.support.events import closed, completed, created, delta, in_progress, message, opened
 from tests.support.gateway import serving
+from tests.support.hang_guard import HANG
 from tests.support.upstream import ScriptedUpstream, upstream
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ async def talking(
         yield stand, client
 
 
-async def disconnected(stand: WireStand, within: float = 2) -> None:
+async def disconnected(stand: WireStand, within: float = HANG) -> None:
     """All connections end, each a moment after its upstreams."""
     with anyio.fail_after(within):
         while stand.server.server_state.connections:  # noqa: ASYNC110 - there is no event for it
@@ -116,7 +117,7 @@ async def disconnected(stand: WireStand, within: float = 2) -> None:
 
 async def unread(stand: WireStand, size: int) -> None:
     """So many bytes wait in the gateway for somebody to read them."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(HANG):
         while sum(socket.unsent for socket in sockets(stand)) < size:  # noqa: ASYNC110
             await anyio.sleep(0.001)
 

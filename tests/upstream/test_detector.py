@@ -14,6 +14,7 @@ from gateway.upstream.detection.rules import UNKNOWN_RESPONSE_ID
 from tests.support.asked_gateway import LOADING, RESPONSE, UNKNOWN_ID, auto, models
 from tests.support.client import connect
 from tests.support.gateway import running
+from tests.support.hang_guard import HANG
 
 
 async def test_auto_is_the_default_and_asks_at_the_start(
@@ -149,7 +150,7 @@ async def test_a_list_of_models_that_never_comes_is_done_without(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     silent, answers = ("/models",), {"/responses": RESPONSE}
-    async with auto(caplog, answers, silent=silent, model="mine", first_byte_timeout=0.3) as on:
+    async with auto(caplog, answers, silent=silent, model="mine", first_byte_timeout=0.8) as on:
         reason = "it has /responses, which ignores previous_response_id"
         assert await on.log_line() == f"upstream default: dialect generic ({reason})"
         assert on.fake.exchanges[1].body["model"] == "mine"
@@ -161,7 +162,7 @@ async def test_a_backend_that_answers_nothing_is_not_judged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     silent = ("/models", "/responses")
-    async with auto(caplog, {}, silent=silent, first_byte_timeout=0.1) as on:
+    async with auto(caplog, {}, silent=silent, first_byte_timeout=0.8) as on:
         await on.client.create("a")
         error = await on.client.error("a")
         assert (error["status"], error["error"]["code"]) == (504, "timeout")
@@ -240,7 +241,7 @@ async def test_a_client_that_leaves_does_not_take_the_asking_with_it(
     async with auto(caplog, answers, gate=gate, forward_authorization=True) as on:
         async with connect(on.url) as leaving:
             await leaving.create("a")
-            with anyio.fail_after(5):
+            with anyio.fail_after(HANG):
                 while not on.fake.exchanges:  # noqa: ASYNC110 - it is the fake that is asked
                     await anyio.sleep(0.005)
             await on.client.create("b", input="hi")

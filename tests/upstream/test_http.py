@@ -10,6 +10,7 @@ from anyio.lowlevel import checkpoint
 
 from gateway.upstream.transport.http.client import HttpClient
 from lanes.errors import UpstreamFault
+from tests.support.hang_guard import HANG
 from tests.support.raw_http_server import END, HEAD, Sink, answer, asked, chunk, opened, post, soon
 
 if TYPE_CHECKING:
@@ -206,9 +207,9 @@ async def test_a_small_ask(server: RawHttpServer, client: HttpClient) -> None:
     """The whole answer, whatever its status; the connection is kept for the next."""
     answers = answer(200, b'{"data": []}', server="x"), answer(404, b"no")
     serving = asyncio.create_task(server.serve(*answers))
-    fetched = await asyncio.wait_for(client.fetch("GET", "/models", {"a": "b"}), 5)
+    fetched = await asyncio.wait_for(client.fetch("GET", "/models", {"a": "b"}), HANG)
     assert (fetched.status, fetched.body, fetched.headers["server"]) == (200, b'{"data": []}', "x")
-    missing = await asyncio.wait_for(client.fetch("POST", "/probe", {}, b"{}"), 5)
+    missing = await asyncio.wait_for(client.fetch("POST", "/probe", {}, b"{}"), HANG)
     assert (missing.status, missing.body) == (404, b"no")
     got, posted = await serving
     assert (got.line, got.headers["a"]) == ("GET /v1/models HTTP/1.1", "b")
@@ -221,5 +222,5 @@ async def test_a_small_ask_takes_no_longer_than_it_may(
     asking = asyncio.create_task(client.fetch("GET", "/models", {}, timeout=0.05))
     await server.accept()
     with pytest.raises(UpstreamFault, match=r"0\.05 seconds") as caught:
-        await asyncio.wait_for(asking, 5)
+        await asyncio.wait_for(asking, HANG)
     assert caught.value.status == 504

@@ -12,6 +12,7 @@ import pytest
 from gateway.upstream.transport.faults import TransientFault
 from gateway.upstream.transport.http.client import HttpClient
 from lanes.errors import UpstreamFault
+from tests.support.hang_guard import HANG
 from tests.support.raw_http_server import (
     END,
     HEAD,
@@ -86,7 +87,7 @@ async def test_given_up_in_the_end(server: RawHttpServer, patient: HttpClient) -
 async def test_not_tried_again(server: RawHttpServer, patient: HttpClient, refusal: bytes) -> None:
     posting = asyncio.create_task(post(patient))
     await server.serve(refusal)
-    with pytest.raises(UpstreamFault), anyio.fail_after(1):
+    with pytest.raises(UpstreamFault), anyio.fail_after(HANG):
         await posting
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.support.client import connect
 from tests.support.events import created
 from tests.support.exchange import hung_up
+from tests.support.hang_guard import HANG
 from tests.support.serve_process import process
 from tests.support.wire_stand import shape, standing, started, talking
 
@@ -30,7 +31,7 @@ async def test_an_idle_connection_gets_the_error_and_a_clean_close() -> None:
 
 async def test_it_ends_in_a_process_of_its_own(tmp_path: Path) -> None:
     """Not only where the test's own task has set the event loop's context up."""
-    options = ("--max-age", "0.3", "--age-grace", "0.2")
+    options = ("--max-age", "1.0", "--age-grace", "0.2")
     async with process(tmp_path, *options) as own, connect(own.url) as client:
         await started(own.fake, client, "a")
         assert (await client.ended("a"))["status"] == "failed"
@@ -39,7 +40,7 @@ async def test_it_ends_in_a_process_of_its_own(tmp_path: Path) -> None:
 
 
 async def test_running_responses_finish_within_the_grace_and_nothing_starts() -> None:
-    async with talking(max_age=0.2, age_grace=10, max_active=2) as (stand, client):
+    async with talking(max_age=1.0, age_grace=10, max_active=2) as (stand, client):
         a, default = await stand.lane(client, "a"), await stand.lane(client)
         for name in ("a", "b", None):
             await client.create(name)
@@ -58,7 +59,7 @@ async def test_running_responses_finish_within_the_grace_and_nothing_starts() ->
 
 
 async def test_what_outlasts_the_grace_fails() -> None:
-    async with talking(max_age=0.2, age_grace=0.2) as (stand, client):
+    async with talking(max_age=1.0, age_grace=0.2) as (stand, client):
         a = await stand.lane(client, "a")
         await a.says("part")
         await client.create("silent")
@@ -81,9 +82,9 @@ async def test_what_outlasts_the_grace_fails() -> None:
 
 @pytest.mark.parametrize("grace", [0, 0.1])
 async def test_one_connection_ages_another_does_not(grace: float) -> None:
-    async with standing(max_age=0.5, age_grace=grace) as stand, connect(stand.url) as old:
+    async with standing(max_age=1.0, age_grace=grace) as stand, connect(stand.url) as old:
         lane = await stand.lane(old, "a")
-        with anyio.fail_after(3):
+        with anyio.fail_after(HANG):
             await lane.exchange.closed.wait()
         async with connect(stand.url) as young:
             await (await stand.lane(young, "a")).ends()
@@ -91,7 +92,7 @@ async def test_one_connection_ages_another_does_not(grace: float) -> None:
 
 
 async def test_a_create_on_its_way_when_the_time_is_over() -> None:
-    async with talking(max_age=0.2, age_grace=0) as (stand, client):
+    async with talking(max_age=1.0, age_grace=0) as (stand, client):
         await client.create("a")
         exchange = await stand.fake.next()
         await exchange.send(created())

@@ -10,6 +10,7 @@ from websockets.exceptions import InvalidStatus
 
 from tests.support.client import connect
 from tests.support.exchange import hung_up
+from tests.support.hang_guard import HANG
 from tests.support.raw_client import CLOSE, PING, TEXT, Raw, raw
 from tests.support.wire_stand import shape, standing, talking, unread
 from tests.wire.test_slow_reader import long
@@ -24,7 +25,7 @@ STOPPING = ("server_shutting_down", 503, None)
 async def stop(stand: WireStand) -> None:
     """As a signal does; returns once the gateway drains."""
     stand.server.should_exit = True
-    with anyio.fail_after(3):
+    with anyio.fail_after(HANG):
         while not stand.server.gateway.draining:  # noqa: ASYNC110 - uvicorn polls its flag
             await anyio.sleep(0.005)
 
@@ -103,12 +104,12 @@ async def test_who_reads_slowly_loses_nothing() -> None:
     ):
         await client.create("a")
         await unread(stand, 1 << 20)
-        with anyio.fail_after(3):
+        with anyio.fail_after(HANG):
             while not stand.fake.exchanges[0].ended:  # noqa: ASYNC110
                 await anyio.sleep(0.005)
         await stop(stand)
         await anyio.sleep(0.4)  # uvicorn has begun to close what is left
-        frames = await client.until(CLOSE, timeout=10)
+        frames = await client.until(CLOSE)
         assert frames[-2].event["type"] == "response.completed"
         assert frames[-1].code == RESTART
         await client.send(frames[-1].payload, CLOSE)

@@ -12,11 +12,11 @@ import pytest
 
 from tests.support.client import connect
 from tests.support.gateway_stand import Stand
+from tests.support.hang_guard import HANG
 from tests.support.serve_process import Process, process
 from tests.support.steered import Running, talking
 
 pytestmark = [
-    pytest.mark.timeout(60),
     pytest.mark.skipif(sys.platform != "linux", reason="finds the engine in /proc"),
 ]
 
@@ -32,7 +32,7 @@ def engine(own: Process) -> int:
 
 async def recovered(running: Running) -> None:
     """Steering works again without a restart; what failed before did the response no harm."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(HANG):
         while True:
             await running.client.steer(running.id, "again")
             kinds = ("response.steer.accepted", "response.steer.failed")
@@ -55,7 +55,7 @@ async def test_streams_go_on_and_steering_comes_back(how: signal.Signals, tmp_pa
         os.kill(pid, how)
         try:
             await other.says("d", "e")
-            with anyio.fail_after(2.5):
+            with anyio.fail_after(HANG):
                 error = await running.refused() if how is signal.SIGSTOP else None
             assert error is None or error["code"] == "steering_unavailable"
             await running.says("f")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.client import connect
 from tests.support.events import created, in_progress, opened, reply
+from tests.support.hang_guard import HANG
 from tests.support.judge import judge, validate
 from tests.support.raw_client import BINARY, CLOSE, CONT, PING, PONG, TEXT, frame, raw
 from tests.support.wire_stand import RunningLane, WireStand, standing, talking
@@ -61,7 +62,7 @@ async def others(exchange: Exchange) -> None:
 async def busy(stand: WireStand, client: Client) -> RunningLane:
     """A lane in the middle of a response."""
     await client.create("busy", user="busy")
-    with anyio.fail_after(5):
+    with anyio.fail_after(HANG):
         while not stand.fake.exchanges:  # noqa: ASYNC110 - the script takes them
             await anyio.sleep(0.001)
     exchange = stand.fake.exchanges[0]

@@ -12,6 +12,7 @@ from websockets.exceptions import InvalidStatus
 
 from tests.support.client import connect
 from tests.support.events import reply
+from tests.support.hang_guard import HANG
 from tests.support.wire_stand import WireStand, standing
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ async def asked(
     """One plain HTTP request; the answer and its JSON, None where there is no body."""
 
     def ask() -> tuple[http.client.HTTPResponse, Any]:
-        connection = http.client.HTTPConnection("127.0.0.1", stand.port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", stand.port, timeout=HANG)
         try:
             connection.request(method, path, body)
             answer = connection.getresponse()
@@ -162,7 +163,7 @@ async def test_one_connection_too_many() -> None:
             status, error, headers = await refusal(stand)
             assert (status, error["code"]) == (429, "too_many_connections")
             assert int(headers["Retry-After"]) > 0
-        with anyio.fail_after(2):
+        with anyio.fail_after(HANG):
             while (await asked(stand, "GET", "/health"))[1]["connections"] > 1:  # noqa: ASYNC110
                 await anyio.sleep(0.005)
         async with connect(stand.url):

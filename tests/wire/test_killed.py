@@ -13,6 +13,7 @@ import pytest
 from tests.support.calling import called_out, calling
 from tests.support.client import connect
 from tests.support.gateway_stand import Stand
+from tests.support.hang_guard import HANG
 from tests.support.serve_process import Process, process
 from tests.support.steered import talking
 
@@ -29,7 +30,7 @@ async def told(own: Process, steer: str) -> tuple[str, str | None, str | None]:
     """What this gateway says became of a steer."""
 
     def ask() -> dict[str, Any]:
-        with urlopen(f"{own.url}/steers/{steer}", timeout=5) as answer:
+        with urlopen(f"{own.url}/steers/{steer}", timeout=HANG) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
 

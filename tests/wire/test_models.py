@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from tests.support.gateway_stand import answer
+from tests.support.hang_guard import HANG
 from tests.support.several_upstreams import listing, several
 from tests.support.wire_stand import standing
 
@@ -33,7 +34,7 @@ async def asked(
 
     def ask() -> tuple[int, Any]:
         parts = urlsplit(url)
-        connection = http.client.HTTPConnection("127.0.0.1", parts.port or 0, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", parts.port or 0, timeout=HANG)
         try:
             place = f"{parts.path}/models" + (f"/{name}" if name else "")
             connection.request("GET", place, headers=dict(headers or {}))
@@ -43,7 +44,7 @@ async def asked(
         finally:
             connection.close()
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(HANG):
         return await anyio.to_thread.run_sync(ask)
 
 
@@ -125,7 +126,7 @@ async def test_who_is_away_delays_nothing_and_is_noted_once(
     scripts = {"silent": silent, "refusing": refusing, "there": listing("t-1")}
     async with several(tables, scripts) as of:
         for _ in range(2):
-            with anyio.fail_after(3):
+            with anyio.fail_after(HANG):
                 assert await owners(of) == {
                     "s": "silent",
                     "a": "away",
@@ -158,7 +159,7 @@ async def test_a_list_that_grew_old_is_kept_when_its_upstream_is_away(
         exchange.reset()
         assert await owners(of) == {"m1": "a"}
         await listing("m2")(await of.fakes["a"].next())
-        with anyio.fail_after(5):
+        with anyio.fail_after(HANG):
             while await owners(of) != {"m2": "a"}:
                 await listing("m2")(await of.fakes["a"].next())
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.lowlevel
 
+from gateway.client.socket import unacknowledged
 from tests.support.client import connect
 from tests.support.events import (
     closed,
@@ -21,14 +22,21 @@ from tests.support.events import (
     reply,
 )
 from tests.support.exchange import hung_up
+from tests.support.hand_clock import hand_clock
+from tests.support.hang_guard import HANG
 from tests.support.judge import StreamJudge
 from tests.support.raw_client import CLOSE, PING, PONG, TEXT, frame, raw
-from tests.support.wire_stand import disconnected, standing
+from tests.support.wire_stand import disconnected, sockets, standing
 
 if TYPE_CHECKING:
+    from gateway.client.socket import ClientSocket
     from tests.support.exchange import Exchange
+    from tests.support.hand_clock import HandClock
+    from tests.support.raw_client import Raw
 
-FAST: dict[str, Any] = {"ping_interval": 0.1, "ping_timeout": 0.1}
+PERIOD = 20.0
+SLOW: dict[str, Any] = {"ping_interval": PERIOD, "ping_timeout": PERIOD}
+FAST: dict[str, Any] = {"ping_interval": 0.5, "ping_timeout": 0.5}
 
 
 async def drip(exchange: Exchange) -> None:
@@ -39,75 +47,110 @@ async def drip(exchange: Exchange) -> None:
         await anyio.sleep(0.02)
 
 
+async def pinged(clock: HandClock, client: Raw) -> bytes:
+    """Let the time for a ping pass; its payload, once the client has read up to it."""
+    clock.elapse(PERIOD)
+    return (await client.until(PING))[-1].payload
+
+
+async def heard(client: Raw) -> None:
+    """Wait until the gateway has read all that was sent."""
+    await client.send("x")
+    while True:
+        event = (await client.until(TEXT))[-1].event
+        if event["type"] == "error":
+            assert event["error"]["code"] == "invalid_json"
+            return
+
+
 async def test_a_silent_peer_is_closed_and_its_upstreams_with_it() -> None:
-    async with standing(**FAST) as stand, raw(stand.port) as client:
+    async with standing(**SLOW) as stand, raw(stand.port) as client:
+        [socket] = sockets(stand)
+        clock = hand_clock(socket)
         await client.create("a")
         exchange = await stand.fake.next()
         await exchange.head()
-        found = await client.frame()
-        assert found is not None
-        assert found.opcode == PING
-        await hung_up(exchange, within=1)
+        await pinged(clock, client)
+        clock.elapse(0.9 * PERIOD)
+        assert not socket.close_sent
+        clock.elapse(0.1 * PERIOD)
+        await hung_up(exchange)
         closing = await client.end()
         assert closing is not None
         assert closing.code == (1011, "keepalive ping timeout")
 
 
 async def test_one_that_answers_stays() -> None:
-    async with standing(**FAST) as stand, raw(stand.port) as client:
+    async with standing(**SLOW) as stand, raw(stand.port) as client:
+        [socket] = sockets(stand)
+        clock = hand_clock(socket)
         for _ in range(5):
-            found = await client.frame()
-            assert found is not None
-            assert found.opcode == PING
-            await client.send(found.payload, PONG)
-        await client.send("x")
-        assert (await client.until(TEXT))[-1].event["error"]["code"] == "invalid_json"
+            await client.send(await pinged(clock, client), PONG)
+            await heard(client)
+        assert clock.time() == 5 * PERIOD
 
 
 async def test_a_busy_peer_that_withholds_its_pongs_stays() -> None:
-    async with standing(drip, **FAST) as stand, raw(stand.port) as client:
+    async with standing(**SLOW) as stand, raw(stand.port) as client:
+        [socket] = sockets(stand)
+        clock = hand_clock(socket)
         await client.create("a")
-        pings = 0
-        while pings < 5:
-            found = await client.frame()
-            assert found is not None
-            assert found.opcode != CLOSE
-            pings += found.opcode == PING
+        exchange = await stand.fake.next()
+        await exchange.send(created(), in_progress(), *opened())
+        for _ in range(5):
+            await pinged(clock, client)
+            await exchange.send(delta("x"))
+            while b"output_text.delta" not in (await client.until(TEXT))[-1].payload:
+                pass
+            await acknowledged(socket)
+            clock.elapse(PERIOD)
+            assert not socket.close_sent
         await client.send(b"", CLOSE)
         assert await client.end() == (CLOSE, b"")
 
 
+async def acknowledged(socket: ClientSocket) -> None:
+    """Wait until the client's kernel has confirmed all that was sent to it."""
+    with anyio.fail_after(HANG):
+        while unacknowledged(socket.transport):  # noqa: ASYNC110 - there is no event for it
+            await anyio.sleep(0.001)
+
+
 async def test_a_peer_that_only_sends_stays() -> None:
-    async with standing(**FAST) as stand, raw(stand.port) as client:
-        until = anyio.current_time() + 0.8
-        while anyio.current_time() < until:
+    async with standing(**SLOW) as stand, raw(stand.port) as client:
+        [socket] = sockets(stand)
+        clock = hand_clock(socket)
+        await client.write(frame("x")[:3])
+        for _ in range(5):
+            await pinged(clock, client)
+            clock.elapse(0.5 * PERIOD)
             # Half a frame at a time: bytes are all that counts.
-            await client.write(frame("x")[:3])
-            await anyio.sleep(0.03)
-            await client.write(frame("x")[3:])
-            found = (await client.until(TEXT))[-1]
-            assert found.event["error"]["code"]
+            await client.write(frame("x")[3:] + frame("x")[:3])
+            error = (await client.until(TEXT))[-1].event["error"]
+            assert error["code"]
+            clock.elapse(0.5 * PERIOD)
+            assert not socket.close_sent
 
 
 async def test_a_dead_peer_is_found_while_deltas_flow_to_it() -> None:
     """The kernel takes megabytes for a peer that is gone; that is no sign of life."""
     async with standing(drip, **FAST) as stand, raw(stand.port, receive_buffer=1) as client:
         await client.create("a", x="x" * 1000)
-        with anyio.fail_after(10):
-            await disconnected(stand, within=9)
+        await disconnected(stand)
+        assert len(stand.fake.exchanges) == 1
         await hung_up(*stand.fake.exchanges)
 
 
 async def test_comments_keep_the_upstream_and_are_not_relayed() -> None:
     async with (
-        standing(idle_timeout=0.3, ping_interval=0.1, ping_timeout=5) as stand,
+        standing(idle_timeout=1.0, ping_interval=0.1, ping_timeout=HANG) as stand,
         connect(stand.url) as client,
     ):
         await client.create("a")
         exchange = await stand.fake.next()
         await exchange.send(created())
         for _ in range(12):
-            await anyio.sleep(0.05)
+            await anyio.sleep(0.1)
             await exchange.send(b": ping\n\n", data("[]").replace(b"data: []", b"event: ping"))
         await exchange.send(*reply("ok")[1:])
         await client.ended("a")
@@ -129,7 +172,7 @@ async def test_control_frames_between_events_break_nothing() -> None:
         await exchange.end()
 
     async with (
-        standing(script, ping_interval=0.002, ping_timeout=5) as stand,
+        standing(script, ping_interval=0.002, ping_timeout=HANG) as stand,
         raw(stand.port) as client,
     ):
         for lane in range(lanes):

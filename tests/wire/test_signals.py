@@ -58,7 +58,7 @@ async def test_a_second_signal_ends_at_once(
         own.child.send_signal(first)
         assert shape(await client.event())[3] == "a"
         own.child.send_signal(second)
-        await hung_up(lane.exchange, within=2)
+        await hung_up(lane.exchange)
         assert (await client.closed())[0] == 1012
         said = (await own.ends(2)).splitlines()[-3:]
     assert said[0].endswith("draining 1 connection, 30 s at most")

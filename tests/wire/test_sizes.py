@@ -14,6 +14,7 @@ from websockets.exceptions import ConnectionClosed
 from tests.support.client import connect
 from tests.support.events import reply
 from tests.support.exchange import hung_up
+from tests.support.hang_guard import HANG
 from tests.support.raw_client import BINARY, CLOSE, CONT, PING, PONG, TEXT, Raw, frame, raw
 from tests.support.wire_stand import last_text, sockets, standing, talking
 
@@ -166,6 +167,6 @@ async def test_invalid_utf8_in_a_text_frame_is_an_error_event() -> None:
             await client.send(b"\xff\xfe", opcode)
             event = (await client.until(TEXT))[-1].event
             assert event["error"]["code"] == "invalid_json"
-        with anyio.fail_after(2):
+        with anyio.fail_after(HANG):
             await client.send(b"", CLOSE)
             assert await client.end() == (CLOSE, b"")

@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from lanes.errors import UpstreamFault
+from tests.support.hang_guard import HANG
 from tests.support.websocket_upstream import client, opened, post
 
 if TYPE_CHECKING:
@@ -76,5 +77,5 @@ async def test_old_sockets_are_no_tries(server: SocketUpstream, code: str) -> No
             await peer.error(await peer.asked(), code)
         new = await server.accept()
         await new.created(await new.asked())
-        with anyio.fail_after(5):
+        with anyio.fail_after(HANG):
             (await posting).close()

@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from lanes.errors import UpstreamFault
+from tests.support.hang_guard import HANG
 from tests.support.raw_http_server import until
 from tests.support.websocket_upstream import asked, client, opened, post
 
@@ -212,13 +213,13 @@ async def test_a_create_that_is_cancelled_closes_its_socket(server: SocketUpstre
 
 
 async def test_a_name_that_never_ends_is_given_up(server: SocketUpstream) -> None:
-    async with client(server, idle=0.1, lanes=2) as one:
+    async with client(server, idle=1.0, lanes=2) as one:
         stays = await opened(server, one)
         left = await opened(server, one, stays.peer)
         left.stream.close()
-        for number in range(6):
+        for number in range(12):
             await stays.says(str(number))
-            await asyncio.sleep(0.03)
+            await asyncio.sleep(0.1)
         await until(lambda: one.sockets.busy == [1])
         other = await opened(server, one)  # the name that did not end is not used again
         assert other.peer is not stays.peer
@@ -272,7 +273,7 @@ async def test_closing_ends_what_runs_and_waits_for_the_sockets(server: SocketUp
     async with client(server) as one:
         running = await opened(server, one)
         posting, _, _ = await asked(server, one, running.peer)
-        with anyio.fail_after(2):
+        with anyio.fail_after(HANG):
             await one.aclose()
         for task in (running.relaying, posting):
             with pytest.raises(UpstreamFault) as caught:

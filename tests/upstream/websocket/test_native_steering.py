@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+from tests.support.hang_guard import HANG
 from tests.support.raw_http_server import until
 from tests.support.websocket_upstream import Opened, client, opened
 
@@ -68,7 +69,7 @@ class Steered:
         await self.stopped()
 
     async def follows(self, *steers: str) -> WebSocketStream | None:
-        with anyio.fail_after(5):
+        with anyio.fail_after(HANG):
             return await self.steering.follow(steers)
 
     async def heard(self) -> None:
