@@ -14,8 +14,6 @@ from steering.errors import StoreUnavailable
 from steering.lost_records import LostRecords
 
 if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
-
     from lanes.stores.base import ResponseStore, StoredResponse
     from lanes.stores.write_queue import Write
 
@@ -60,7 +58,8 @@ class ResponseWriter:
         self._counters = counters or StoreCounters()
         self._queue = WriteQueue(bounds or WriteBounds())
         self._lost = LostRecords()
-        self._tasks: TaskGroup | None = None  # while `run` runs
+        self._turn = anyio.Event()
+        self._runs = False
         self._emptied = anyio.Event()
         self._closed = False
         self._finished = anyio.Event()
@@ -77,12 +76,16 @@ class ResponseWriter:
 
     async def run(self) -> None:
         """Write until `aclose`. Call it once."""
+        self._runs = True
         try:
             async with anyio.create_task_group() as self._tasks:
-                self._start()
-                await anyio.sleep_forever()
+                while True:
+                    self._turn = anyio.Event()
+                    for write in self._queue.take_ready():
+                        self._tasks.start_soon(self._write, write)
+                    await self._turn.wait()
         finally:
-            self._tasks = None
+            self._runs = False
             self._closed = True
             self._abandon()
             self._finished.set()
@@ -94,7 +97,7 @@ class ResponseWriter:
             return
         for write, reason in self._queue.add(response):
             self._lose(write.response, reason)
-        self._start()
+        self._turn.set()
 
     async def wait_for_write(self, key_id: str, response_id: str) -> None:
         """Wait until a response is written or given up; return at once if it is not on its way.
@@ -131,7 +134,7 @@ class ResponseWriter:
             while self._queue.count:
                 self._emptied = anyio.Event()
                 await self._emptied.wait()
-        if self._tasks is None:
+        if not self._runs:
             self._abandon()
             return
         self._tasks.cancel_scope.cancel()
@@ -157,13 +160,6 @@ class ResponseWriter:
         self._counters.responses_not_stored += 1
         self._lost.add(response.key_id, response.id, reason)
 
-    def _start(self) -> None:
-        """Start the writes whose turn it is."""
-        if self._tasks is None:
-            return
-        for write in self._queue.take_ready():
-            self._tasks.start_soon(self._write, write)
-
     async def _write(self, write: Write) -> None:
         """Try a write; it ends, or has its next turn after a pause."""
         write.tries += 1
@@ -183,13 +179,13 @@ class ResponseWriter:
         self._queue.end(write)
         if not self._queue.count:
             self._emptied.set()
-        self._start()
+        self._turn.set()
 
     async def _pause(self, write: Write) -> None:
         """Leave the turn to others until the next try."""
         self._counters.store_write_retries += 1
         self._queue.rest()
-        self._start()
+        self._turn.set()
         await anyio.sleep(self._backoff * 2 ** (write.tries - 1))
         self._queue.retry(write)
-        self._start()
+        self._turn.set()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
+from contextvars import Context
 from typing import TYPE_CHECKING
 
 import anyio
@@ -221,3 +223,14 @@ async def test_a_cancelled_writer_leaves_nobody_waiting(store: Gated) -> None:
         tasks.cancel_scope.cancel()
     await writer.wait_for_write(KEY, "a")
     await writer.aclose()
+
+
+async def test_a_callback_of_the_loop_may_put(store: Gated) -> None:
+    """A terminal event comes in one: it belongs to no task."""
+    writer = ResponseWriter(store)
+    async with running(writer):
+        await wait_all_tasks_blocked()
+        asyncio.get_running_loop().call_soon(writer.put, response("a"), context=Context())
+        await wait_all_tasks_blocked()
+        assert store.order == ["a"]
+    assert await history(store, "a") == ["a"]
