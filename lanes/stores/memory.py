@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ _Key = tuple[str, str]
 class _KeptResponse:
     """One response and what holds it in memory."""
 
+    key_id: str
     link: ChainLink
     #: None for a root, and for one whose chain is not here (`length` 0).
     parent: _KeptResponse | None = field(repr=False)
@@ -40,7 +41,8 @@ class MemoryResponseStore:
     """A ResponseStore in memory. Items stay while a kept response builds on them, and count once.
 
     Args:
-        max_bytes: Bytes kept; beyond them the store forgets the ids unused for longest.
+        max_bytes: Bytes kept; beyond them the key that has most loses the ids that it did not use
+            for longest, so that no key makes another forget (D29).
         store_ttl: Seconds a response is kept.
         clock: Returns seconds.
     """
@@ -55,8 +57,10 @@ class MemoryResponseStore:
         self._max_bytes = max_bytes
         self._store_ttl = store_ttl
         self._clock = clock
-        # Each response and its object, the least recently used first.
-        self._kept: OrderedDict[_Key, tuple[_KeptResponse, bytes]] = OrderedDict()
+        # Key id -> response id -> the response and its object, the least recently used first.
+        self._kept: dict[str, OrderedDict[str, tuple[_KeptResponse, bytes]]] = {}
+        # Key id -> bytes; no zeros.
+        self._bytes_by_key: Counter[str] = Counter()
         # When each came, the oldest first.
         self._saved_at: OrderedDict[_Key, float] = OrderedDict()
         # The oldest first.
@@ -72,7 +76,7 @@ class MemoryResponseStore:
         """Save a response (see `ResponseStore.save`)."""
         self._expire()
         key = (response.key_id, response.id)
-        if key in self._kept or key in self._deleted:
+        if self._find(key) is not None or key in self._deleted:
             return
         parent = None
         length = response.length
@@ -81,17 +85,19 @@ class MemoryResponseStore:
             length = 0 if parent is None else parent.length + length
         entries = response.input_items + response.output_items
         kept = _KeptResponse(
+            response.key_id,
             ChainLink(response.id, response.input_items, response.output_items),
             parent,
             length,
             NODE_BYTES + sum(ENTRY_BYTES + len(entry.data) for entry in entries),
         )
         self._hold(kept)
-        self._bytes += len(response.body)
-        self._kept[key] = kept, response.body
+        self._count(response.key_id, len(response.body))
+        self._kept.setdefault(response.key_id, OrderedDict())[response.id] = kept, response.body
         self._saved_at[key] = self._clock()
         while self._bytes > self._max_bytes:
-            self._forget(next(iter(self._kept)))
+            greediest = max(self._bytes_by_key, key=self._bytes_by_key.__getitem__)
+            self._forget((greediest, next(iter(self._kept[greediest]))))
 
     async def load(self, key_id: str, response_id: str, max_items: int) -> StoredChain | None:
         """Return a response and all it builds on (see `ResponseStore.load`).
@@ -123,7 +129,7 @@ class MemoryResponseStore:
         """Forget a response (see `ResponseStore.delete`)."""
         self._expire()
         key = (key_id, response_id)
-        if key not in self._kept:
+        if self._find(key) is None:
             return False
         self._forget(key)
         self._deleted[key] = None
@@ -135,14 +141,17 @@ class MemoryResponseStore:
         """Forget everything."""
         self._kept.clear()
         self._saved_at.clear()
+        self._bytes_by_key.clear()
         self._bytes = 0
 
     def _find(self, key: _Key) -> tuple[_KeptResponse, bytes] | None:
         """Return a response and its object, and mark it as just used."""
-        entry = self._kept.get(key)
-        if entry is not None:
-            self._kept.move_to_end(key)
-        return entry
+        key_id, response_id = key
+        mine = self._kept.get(key_id)
+        if mine is None or response_id not in mine:
+            return None
+        mine.move_to_end(response_id)
+        return mine[response_id]
 
     def _parent(self, key_id: str, response_id: str) -> _KeptResponse | None:
         """Return a response that can be a parent."""
@@ -158,15 +167,18 @@ class MemoryResponseStore:
             self._forget(key)
 
     def _forget(self, key: _Key) -> None:
-        kept, body = self._kept.pop(key)
+        key_id, response_id = key
+        kept, body = self._kept[key_id].pop(response_id)
+        if not self._kept[key_id]:
+            del self._kept[key_id]
         del self._saved_at[key]
-        self._bytes -= len(body)
+        self._count(key_id, -len(body))
         self._release(kept)
 
     def _hold(self, kept: _KeptResponse) -> None:
         """Count a new response, which holds its parent."""
         kept.holders += 1
-        self._bytes += kept.size
+        self._count(kept.key_id, kept.size)
         if kept.parent is not None:
             kept.parent.holders += 1
 
@@ -176,5 +188,12 @@ class MemoryResponseStore:
             kept.holders -= 1
             if kept.holders:
                 return
-            self._bytes -= kept.size
+            self._count(kept.key_id, -kept.size)
             kept = kept.parent
+
+    def _count(self, key_id: str, added: int) -> None:
+        """Count bytes of a key that came, or that went if negative."""
+        self._bytes += added
+        self._bytes_by_key[key_id] += added
+        if not self._bytes_by_key[key_id]:
+            del self._bytes_by_key[key_id]

@@ -59,3 +59,21 @@ async def test_responses_live_so_long_and_their_items_as_long_as_the_chain() -> 
     now = 20
     assert await store.load(KEY, "c", MAX_CHAIN) is None
     assert store.bytes_held == 0
+
+
+async def test_a_greedy_key_makes_no_other_forget() -> None:
+    store = MemoryResponseStore(max_bytes=60_000)
+    await grow(store, "a", "b", "c", key_id="modest")
+    for number in range(2000):
+        await store.save(response(f"w{number}", f"w{number - 1}" if number % 3 else None))
+        assert store.bytes_held <= 60_000
+    assert await history(store, "c", "modest") == ["a", "b", "c"]
+    assert await store.get("modest", "a") is not None
+    assert await store.get(KEY, "w1999") is not None
+    assert await store.get(KEY, "w0") is None
+    for number in range(100):  # a second one comes, and both have about the same in the end
+        await store.save(response(f"v{number}", key_id="greedy"))
+    first = [await store.get(KEY, f"w{number}") for number in range(2000)]
+    second = [await store.get("greedy", f"v{number}") for number in range(100)]
+    assert abs(sum(map(bool, first)) - sum(map(bool, second))) < 10
+    assert await history(store, "c", "modest") == ["a", "b", "c"]
