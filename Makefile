@@ -7,9 +7,12 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile
 # What `make quick` runs: the machines, without the longest play of hypothesis.
 QUICK := tests/machines tests/lies tests/steering --ignore=tests/steering/test_machine.py
 
+FUZZ_SECONDS ?= 120
+FUZZ ?=
+
 .DEFAULT_GOAL := serve
 
-.PHONY: help serve demo test quick check lint types imports tests lowest format constraints clean
+.PHONY: help serve demo test quick check lint types imports tests fuzz lowest format constraints clean
 
 help: ## List these targets.
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
@@ -39,6 +42,10 @@ imports: $(VENV)/dev ## Check which package imports which.
 
 tests: $(VENV)/dev $(VENV)/demo ## Run all tests, in as many processes as there are cores.
 	$(PYTEST)
+
+# `make fuzz FUZZ="streams chat"` runs these alone; FUZZ=--atheris is led by coverage, if it is installed.
+fuzz: $(VENV)/dev ## Run each fuzzer for FUZZ_SECONDS (120), and keep what it finds in tests/fuzz/corpus.
+	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) $(FUZZ)
 
 lowest: $(LOWEST)/dev ## Run the tests of the wire and the stores on the lowest versions that pyproject.toml allows.
 	@cat $(LOWEST)/versions.txt

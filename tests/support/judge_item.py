@@ -79,8 +79,10 @@ class ItemJudge:
         claim(event["item_id"] == self.added["id"], "names another item than the open one", event)
         claim(event["output_index"] == self.index, "names another index than the item's", event)
         topic, _, step = event["type"].rpartition(".")
-        if topic in _PARTS:
+        if topic in _PARTS and step in ("added", "done"):
             self._part(event, _PARTS[topic], step)
+        elif step not in ("delta", "done"):
+            return  # of no known type
         elif topic in _PART_TEXT:
             self._part_text(event, topic, step)
         elif topic in _ITEM_TEXT:
