@@ -184,6 +184,13 @@ def test_a_good_status_with_the_wrong_body() -> None:
     )
 
 
+@pytest.mark.parametrize("status", [600, 629, 799, 999])
+def test_a_status_that_is_none_of_http(status: int) -> None:
+    fault = fault_fields(status, {"error": {"message": "no"}})
+    assert (fault["status"], fault["code"], fault["type"]) == (502, "server_error", "server_error")
+    assert fault["message"] == "no"
+
+
 def test_redirects_are_told() -> None:
     fault = fault_fields(307, b"", location="https://elsewhere/")
     assert fault["status"] == 502

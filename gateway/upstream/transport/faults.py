@@ -97,9 +97,8 @@ def answer_fault(status: int, headers: Mapping[str, str], body: bytes) -> Upstre
     """
     fields = _fields(headers, body)
     message = fields.pop("message") or _default_message(status, headers)
-    reported_status = status
+    reported_status = status if 400 <= status < 600 else 502  # others are no error of HTTP
     if status < 400:
-        reported_status = 502
         content = headers.get("content-type") or "no content type"
         content += f" ({headers['content-encoding']})" if "content-encoding" in headers else ""
         message = (
