@@ -171,6 +171,7 @@ class Gateway:
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._upstreams.run)
             tasks.start_soon(self._stores.run)
+            tasks.start_soon(self._running.run)
             if self._engine is not None:
                 tasks.start_soon(self._engine.supervise)
             tasks.start_soon(self._prepare)

@@ -23,6 +23,11 @@ class _Ended(msgspec.Struct):
 _ended = msgspec.json.Decoder(_Ended).decode
 
 
+def response_in(body: bytes) -> bytes:
+    """Return the response object in a terminal event, which is JSON without its last brace."""
+    return bytes(_ended(body + b"}").response)
+
+
 class Collector(PacedStreams):
     """Implements `lanes.ports.Outbox` for an answer without a stream: it keeps one event, the last.
 
@@ -50,4 +55,4 @@ class Collector(PacedStreams):
 
     def response(self) -> bytes:
         """Return the response object, once the worker is done and there is no `fault`."""
-        return bytes(_ended(self._last + b"}").response)
+        return response_in(self._last)

@@ -6,24 +6,43 @@ import asyncio
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import anyio
+
 from lanes.errors import UpstreamFault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Coroutine, Iterator
+    from typing import Any
+
+    from anyio.abc import TaskGroup
 
     from lanes.worker import Worker
 
 
 class RunningResponses:
-    """Counts them, and starts no more once the gateway drains."""
+    """Counts them, and starts no more once the gateway drains.
+
+    Keep `run` running: what goes on without its client is a task of it.
+    """
 
     def __init__(self) -> None:
         self._workers: set[Worker] = set()
         self._ending: UpstreamFault | None = None
         self._stopped: UpstreamFault | None = None
+        self._tasks: TaskGroup | None = None
 
     def __len__(self) -> int:
         return len(self._workers)
+
+    async def run(self) -> None:
+        """Run what `start` is given until cancelled."""
+        async with anyio.create_task_group() as self._tasks:
+            await anyio.sleep_forever()
+
+    def start(self, function: Callable[..., Coroutine[Any, Any, None]], *args: object) -> None:
+        """Start what goes on whether or not a client waits for it."""
+        assert self._tasks is not None, "the gateway does not run"
+        self._tasks.start_soon(function, *args)
 
     @contextmanager
     def running(self, worker: Worker) -> Iterator[None]:

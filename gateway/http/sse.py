@@ -1,9 +1,9 @@
-"""A response as server-sent events: what they look like, and the writer of one stream of them."""
+"""Server-sent events: what they look like, and how they leave for one client."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 
@@ -21,42 +21,113 @@ _HEAD = b'{"type":"'
 #: More queued bytes than this do not wait for the turn to end (see `SocketOutbox`).
 _MANY_BYTES = 64 * 1024
 #: A comment: it keeps proxies and clients from taking silence for the end.
-HEARTBEAT = b": keep-alive\n\n"
+_HEARTBEAT = b": keep-alive\n\n"
 
 
-class SseOutbox(PacedStreams):
-    """Implements `lanes.ports.Outbox` over one HTTP answer (protocol.md 7).
+def sse_event(stamp: Stamp, body: bytes) -> bytes:
+    """Return an event with its number and its lines; `body` is its JSON without the last brace."""
+    number = stamp.number
+    stamp.number = number + 1
+    name = body[9 : body.find(b'"', 9)] if body.startswith(_HEAD) else b"\\"
+    if b"\\" in name:
+        name = _odd_name(body)
+    return b"event: %b\ndata: %b%b%d}\n\n" % (name, body, stamp.tail, number)
 
-    What is first, an event or a refusal, decides the answer's status, so nothing leaves before
-    `open`. From then on events leave at the end of the event loop's turn (D12), and a comment after
-    each `heartbeat` seconds without any.
+
+def _odd_name(body: bytes) -> bytes:
+    """Return the name of an event whose type comes late or holds what JSON escapes."""
+    name: str = decode(body + b"}")["type"]
+    # A line cannot hold everything that a type can.
+    return "".join(letter for letter in name if letter.isprintable()).encode()
+
+
+class EventSource(Protocol):
+    """The events of one response on their way to one client.
 
     Attributes:
         decided: Set once the first event is there, or the fault instead of any.
-        fault: Why there is no response.
+        over: Set once there will be no more events.
     """
 
-    def __init__(self, heartbeat: float) -> None:
-        super().__init__()
-        self.decided = anyio.Event()
+    decided: anyio.Event
+    over: anyio.Event
+
+    @property
+    def fault(self) -> Fault | None:
+        """Why there is no response."""
+
+    def open(self, writer: SseWriter) -> None:
+        """Let the events leave by this writer."""
+
+    def flush(self) -> None:
+        """Hand all that is there to the writer now."""
+
+    def pause(self) -> None:
+        """Slow down: the client is too far behind."""
+
+    def resume(self) -> None:
+        """Go on: the client caught up."""
+
+    def leave(self) -> None:
+        """Send no more: the client is gone, or has all."""
+
+
+class SseWriter:
+    """Writes events to one client, and a comment whenever there were none for long.
+
+    Args:
+        write: Takes the bytes.
+        heartbeat: Seconds of silence until a comment.
+    """
+
+    def __init__(self, write: Callable[[bytes], None], heartbeat: float) -> None:
+        self._write = write
         self._heartbeat = heartbeat
         self._loop = asyncio.get_running_loop()
-        self._beat: asyncio.TimerHandle | None = None
-        self._wrote_at = 0.0
+        self._wrote_at = self._loop.time()
+        self._beat = self._loop.call_later(heartbeat, self._on_beat)
+        #: Whether the client is behind, so that it is not silence when nothing comes.
+        self.full = False
+
+    def write(self, events: bytes) -> None:
+        """Write whole events."""
+        self._wrote_at = self._loop.time()
+        self._write(events)
+
+    def close(self) -> None:
+        """Send no more comments."""
+        self._beat.cancel()
+
+    def _on_beat(self) -> None:
+        """Send a comment if it is time; one timer serves all events that came in between."""
+        now = self._loop.time()
+        if now - self._wrote_at >= self._heartbeat:
+            self._wrote_at = now
+            if not self.full:
+                self._write(_HEARTBEAT)
+        self._beat = self._loop.call_at(self._wrote_at + self._heartbeat, self._on_beat)
+
+
+class SseOutbox(PacedStreams):
+    """Implements `lanes.ports.Outbox` and `EventSource`: a response for the client that asked.
+
+    What is first, an event or a fault, decides the answer's status, so nothing leaves before
+    `open`. From then on events leave at the end of the event loop's turn (D12).
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.decided = anyio.Event()
+        self.over = anyio.Event()
         self.fault: Fault | None = None
-        self._write: Callable[[bytes], None] | None = None
-        self._soon = self._loop.call_soon
+        self._writer: SseWriter | None = None
+        self._soon = asyncio.get_running_loop().call_soon
         self._events: list[bytes] = []
         self._size = 0
 
     def put(self, stamp: Stamp, body: bytes) -> None:
         """Add the number to an event and queue it, in one step: numbers follow the wire."""
-        number = stamp.number
-        stamp.number = number + 1
-        name = body[9 : body.find(b'"', 9)] if body.startswith(_HEAD) else b"\\"
-        if b"\\" in name:
-            name = _odd_name(body)
-        event = b"event: %b\ndata: %b%b%d}\n\n" % (name, body, stamp.tail, number)
+        event = sse_event(stamp, body)
         if not self._events:
             self._soon(self.flush)
             self.decided.set()
@@ -74,46 +145,19 @@ class SseOutbox(PacedStreams):
         self.fault = fault
         self.decided.set()
 
-    def open(self, write: Callable[[bytes], None]) -> None:
+    def open(self, writer: SseWriter) -> None:
         """Let the queued events leave, and all that follow."""
-        self._write = write
+        self._writer = writer
         self.flush()
-        self._wait_for_silence(self._heartbeat)
-
-    def close(self) -> None:
-        """Send what is queued, and nothing more."""
-        self.flush()
-        self._write = None
-        if self._beat is not None:
-            self._beat.cancel()
 
     def flush(self) -> None:
-        """Hand all that is queued to the answer now, in one write."""
-        if self._events and self._write is not None:
+        """Hand all that is queued to the writer now, in one write."""
+        if self._events and self._writer is not None:
             events = b"".join(self._events)
             self._events.clear()
             self._size = 0
-            self._wrote_at = self._loop.time()
-            self._write(events)
+            self._writer.write(events)
 
-    def _wait_for_silence(self, seconds: float) -> None:
-        self._beat = self._loop.call_later(seconds, self._on_beat)
-
-    def _on_beat(self) -> None:
-        """Send a comment if nothing was written for long; one timer serves all events between."""
-        if self._write is None:
-            return
-        left = self._wrote_at + self._heartbeat - self._loop.time()
-        if left <= 0:
-            left = self._heartbeat
-            self._wrote_at = self._loop.time()
-            if not self._paused:  # else it is the client that is behind
-                self._write(HEARTBEAT)
-        self._wait_for_silence(left)
-
-
-def _odd_name(body: bytes) -> bytes:
-    """Return the name of an event whose type comes late or holds what JSON escapes."""
-    name: str = decode(body + b"}")["type"]
-    # A line cannot hold everything that a type can.
-    return "".join(letter for letter in name if letter.isprintable()).encode()
+    def leave(self) -> None:
+        """Send no more: the client is gone, or has all."""
+        self._writer = None

@@ -12,8 +12,10 @@ from gateway.persistence.redis_client import close, connect
 from gateway.persistence.store_condition import StoreCondition, StoreState
 from gateway.persistence.store_watch import StoreWatch
 from lanes.history.archive import Archive
+from lanes.stores.claims import MemoryClaimStore
 from lanes.stores.memory import MemoryResponseStore
 from lanes.stores.redis import RedisResponseStore
+from lanes.stores.redis_claims import RedisClaimStore
 from steering.clerk import Clerk
 from steering.counters import StoreCounters
 from steering.errors import StoreUnavailable
@@ -24,6 +26,7 @@ from steering.stores.redis import RedisSteerStore
 
 if TYPE_CHECKING:
     from gateway.config.settings import Settings
+    from lanes.stores.claims import ClaimStore
     from steering.stores.base import SteerStore
 
 #: Seconds for the last writes of each store when the gateway ends.
@@ -38,6 +41,7 @@ class Stores:
     Attributes:
         steers: The store of submissions, for reading.
         clerk: Writes submissions to it.
+        claims: Who answers a create that may be sent again.
         archive: Reads and writes stored responses.
         counters: What happened to them.
     """
@@ -50,9 +54,11 @@ class Stores:
         self._attending: anyio.CancelScope | None = None  # while `run` runs, on an engine
         self._left = anyio.Event()
         self.steers: SteerStore
+        self.claims: ClaimStore
         if settings.redis_url == "memory":
             self._client = None
             self.steers = MemorySteerStore()
+            self.claims = MemoryClaimStore()
             self.archive = Archive(
                 MemoryResponseStore(store_ttl=settings.store_ttl),
                 settings.max_chain,
@@ -64,6 +70,7 @@ class Stores:
             self._watch = StoreWatch(client, guard, owner, self.counters)
             self._lease = Lease(client, owner, guard=guard)
             self.steers = RedisSteerStore(client, self._lease, guard=guard)
+            self.claims = RedisClaimStore(client, guard=guard)
             responses = RedisResponseStore(client, store_ttl=round(settings.store_ttl), guard=guard)
             self.archive = Archive(responses, settings.max_chain, self.counters)
         self.clerk = Clerk(self.steers, owner, self.counters)

@@ -41,7 +41,7 @@ class ArchiveUnavailable(Fault):
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def translated() -> Iterator[None]:
     """Raise ArchiveUnavailable for a store's StoreUnavailable, whose text is for the log only."""
     try:
         yield
@@ -91,7 +91,7 @@ class Archive:
         """
         if not plausible(response_id):
             return None
-        with _translated():
+        with translated():
             await self._writer.wait_for_write(key_id, response_id)
             chain = await self._store.load(key_id, response_id, self.max_chain)
             if chain is None:
@@ -109,7 +109,7 @@ class Archive:
         """Return the response object as the client got it; None if it is not there for this key."""
         if not plausible(response_id):
             return None
-        with _translated():
+        with translated():
             await self._writer.wait_for_write(key_id, response_id)
             body = await self._store.get(key_id, response_id)
             if body is None:
@@ -122,7 +122,7 @@ class Archive:
         """Forget a response; False if it is not there for this key."""
         if not plausible(response_id):
             return False
-        with _translated():
+        with translated():
             await self._writer.wait_for_write(key_id, response_id)
             found = await self._store.delete(key_id, response_id)
         return self._writer.forget_lost(key_id, response_id) or found
