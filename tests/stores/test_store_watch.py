@@ -44,7 +44,7 @@ class Watched:
                 any(reason in found for found in condition.reasons) for reason in reasons
             )
 
-        with anyio.fail_after(15):
+        with anyio.fail_after(60):
             await until(seen)
         assert len(self.watch.condition.reasons) == len(reasons), self.watch.condition
 
@@ -110,11 +110,13 @@ async def test_an_engine_that_is_away_at_the_start(
     short: Path, said: pytest.LogCaptureFixture
 ) -> None:
     engine = Engine("valkey", short)
-    async with watched(unix(engine)) as on:
-        await on.sees(AWAY, "cannot be reached")
-        await engine.start()
-        await on.sees(OK)
-    engine.kill()
+    try:
+        async with watched(unix(engine)) as on:
+            await on.sees(AWAY, "cannot be reached")
+            await engine.start()
+            await on.sees(OK)
+    finally:
+        engine.kill()
     assert lines(said.records) == [
         "WARNING the store is away: it cannot be reached",
         "INFO the store is well again",
@@ -222,14 +224,24 @@ async def test_an_engine_that_hangs(victim: Engine) -> None:
         await on.sees(OK)
 
 
-@pytest.mark.parametrize("slots", [(0, 8000), (0, 16382)])
-async def test_a_cluster_that_lacks_slots(short: Path, slots: tuple[int, int]) -> None:
+@pytest.fixture
+async def cluster(short: Path) -> AsyncIterator[tuple[Engine, int]]:
+    """A cluster of one, without slots, and its port."""
     port = free_port()
     engine = Engine(
         *("valkey", short, "--port", str(port), "--bind", "127.0.0.1", "--cluster-enabled", "yes"),
         *("--cluster-port", str(free_port())),
     )
     await engine.start()
+    yield engine, port
+    engine.kill()
+
+
+@pytest.mark.parametrize("slots", [(0, 8000), (0, 16382)])
+async def test_a_cluster_that_lacks_slots(
+    cluster: tuple[Engine, int], slots: tuple[int, int]
+) -> None:
+    engine, port = cluster
     async with engine.client() as client:
         admin: Any = client
         await admin.execute_command("CLUSTER", "ADDSLOTSRANGE", *slots)
@@ -239,7 +251,6 @@ async def test_a_cluster_that_lacks_slots(short: Path, slots: tuple[int, int]) -
             await on.sees(OK)
         async with watched(f"redis://127.0.0.1:{port}") as on:
             await on.sees(DEGRADED, "it is a node of a cluster: use redis+cluster://")
-    engine.kill()
 
 
 #: What an old but willing engine would say to a look.
