@@ -6,6 +6,7 @@ import logging
 import time
 from functools import partial
 from typing import TYPE_CHECKING
+from weakref import proxy
 
 from lanes.attempt import Attempt, StartGate, Successor, unsteerable
 from lanes.errors import ClientFault, Fault, own_fault
@@ -15,6 +16,7 @@ from lanes.history.entries import input_items
 from lanes.history.lineage import resolve_input
 from lanes.stores.base import ChainTooLong
 from lanes.stream.profile import Profile
+from lanes.stream.room import Room
 from lanes.stream.run import Run
 from lanes.stream.run_states import RunState
 from steering.frames import inherited, steers_first
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from lanes.history.entries import Entry
     from lanes.history.lineage import Lineage, Node
     from lanes.ports import Event, Outbox, Stream, Upstream
+    from lanes.stream.room import OutputBounds
     from steering.desk import Desk
     from steering.ledger import Submission
 
@@ -48,6 +51,7 @@ class Worker:
         desk: The connection's steering.
         continues: Tells whether a create that names this parent waits on this lane.
         headers: The client's, as far as the upstream may see them.
+        bounds: How much output its responses may have.
         clock: Seconds since the epoch.
     """
 
@@ -60,6 +64,7 @@ class Worker:
         desk: Desk,
         continues: Callable[[str | None, str], bool],
         headers: Mapping[str, str],
+        bounds: OutputBounds,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -70,6 +75,7 @@ class Worker:
         self._desk = desk
         self._continues = continues
         self._headers = headers
+        self._bounds = bounds
         self._clock = clock
         self._attempts: set[Attempt] = set()
         self._gate = StartGate()
@@ -77,12 +83,10 @@ class Worker:
     async def carry(self, create: Create, successor: Successor | None = None) -> Successor | None:
         """Bring one create to its terminal event, or to one `error` event (protocol.md 4).
 
-        `successor` is what the create belongs to, unless it is a client's own. Returns the
-        successor that takes over the slot, if there is one. Whatever breaks here harms this lane
-        alone; only cancellation gets out (D18).
+        `successor` is what the create belongs to, unless a client sent it. Returns the successor
+        that takes over, if any. What breaks harms this lane; only cancellation gets out (D18).
         """
-        attempt, bound = None, successor.bound if successor is not None else []
-        follows = None
+        attempt, bound, follows = None, successor.bound if successor is not None else [], None
         try:
             if self._gate.fault is not None:
                 raise self._gate.fault
@@ -109,6 +113,7 @@ class Worker:
     def _leave(self, attempt: Attempt, follows: Successor | None) -> None:
         if not attempt.run.over:
             attempt.run.abandon()
+        self._bounds.left += attempt.run.room.taken
         self._attempts.discard(attempt)
         if follows is None and attempt.steering is not None:
             attempt.steering.give_up()
@@ -141,13 +146,9 @@ class Worker:
     def _start(self, create: Create, bound: list[Submission], parent: Node | None) -> Attempt:
         entries = self._entries(create, bound, parent)
         stamp = Stamp(create.stream_id)
+        emit, room = partial(self._outbox.put, stamp), Room(self._bounds)
         run = Run(
-            new_id("resp"),
-            create.body,
-            Profile(),
-            partial(self._outbox.put, stamp),
-            mint=new_id,
-            clock=self._clock,
+            new_id("resp"), create.body, Profile(), emit, mint=new_id, clock=self._clock, room=room
         )
         attempt = Attempt(create, run, stamp, parent, entries, bound)
         run.began = partial(self._begin, attempt)
@@ -180,7 +181,7 @@ class Worker:
                 run.id,
                 create.stream_id,
                 partial(self._outbox.put_event, attempt.stamp),
-                partial(self._cut, attempt),
+                partial(Worker._cut, proxy(self), attempt),  # the desk is held by this worker
                 partial(self._continues, create.stream_id, run.id),
                 unsteerable(create, run.profile),
             )
@@ -189,8 +190,7 @@ class Worker:
 
     def _cut(self, attempt: Attempt, submission: Submission) -> None:
         """Stop for a steer: the backend finds the boundary if it steers, else the run does."""
-        steering = attempt.steering
-        if attempt.run.over or steering is None:
+        if (steering := attempt.steering) is None or attempt.run.over:
             self._stop(attempt)
             return
         attempt.run.cut(here=False)
@@ -212,8 +212,8 @@ class Worker:
         bound = await self._desk.end(
             run.id,
             completed=run.state is RunState.COMPLETED,
-            # A run that stopped at our own boundary is one that waits for nothing.
-            required=[] if run.stopped else run.required_input(),
+            # A run that was steered at our own boundary is one that waits for nothing.
+            required=[] if run.stopped and run.state is RunState.STEERED else run.required_input(),
         )
         if not bound:
             return None
@@ -264,8 +264,8 @@ class Worker:
             stream = await attempt.after.follow(steers)
             if stream is not None:
                 return stream
-        before = self._lineage.effective(attempt.parent)
-        items = [*before, *(entry.data for entry in attempt.entries)]
+        items = self._lineage.effective(attempt.parent)
+        items += [entry.data for entry in attempt.entries]
         return await self._upstream.open(attempt.create.body, items, self._headers)
 
     def _record_end(self, attempt: Attempt) -> None:

@@ -16,6 +16,7 @@ from lanes.errors import ClientFault, UpstreamFault
 from lanes.frames import Create
 from lanes.history.archive import KeyArchive
 from lanes.history.lineage import Lineage
+from lanes.stream.room import OutputBounds
 from lanes.worker import Worker
 from steering.desk import Desk
 from steering.ledger import Ledger
@@ -78,6 +79,7 @@ class ClientConnection:
             self._desk,
             self._board.continues,
             headers,
+            OutputBounds(settings.max_output_bytes, settings.max_running_output_bytes),
         )
         self._ending: ClientFault | None = None
         self._idle: anyio.Event | None = None

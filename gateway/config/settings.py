@@ -119,6 +119,10 @@ class Settings(BaseSettings):
     heartbeat_interval: PositiveSeconds = Field(
         15.0, description="Seconds of silence until an event stream over HTTP gets a comment."
     )
+    max_output_bytes: MessageSize = Field(16 << 20, description="Largest output of a response.")
+    max_running_output_bytes: MessageSize = Field(
+        64 << 20, description="Output of all running responses of a connection together."
+    )
     stall_timeout: PositiveSeconds = Field(
         60.0, description="Seconds a client may read nothing before its connection is closed."
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.history.archive import KeyArchive
 from lanes.history.lineage import Lineage
+from lanes.stream.room import OutputBounds
 from lanes.worker import Worker
 from steering.desk import Desk
 from steering.ledger import Ledger
@@ -45,7 +46,10 @@ class Engine:
         desk = Desk(Ledger(), self.stores.clerk, key_id, _unasked)
         lineage = Lineage(self.settings.cache_bytes)
         archive = KeyArchive(self.stores.archive, key_id)
-        return Worker(self.upstream, lineage, archive, outbox, desk, _nothing_waits, headers)
+        bounds = OutputBounds(self.settings.max_output_bytes)
+        return Worker(
+            self.upstream, lineage, archive, outbox, desk, _nothing_waits, headers, bounds
+        )
 
 
 def _unasked(_event: dict[str, Any]) -> None:

@@ -17,6 +17,8 @@ _OPENINGS = frozenset(
 )
 #: More held events with content than this, and none of the open text, mean that it is over.
 _PATIENCE = 8
+#: So do more openings than this: all that is held is read again each time that an item ends.
+_MANY = 64
 
 
 class HeldEvents:
@@ -59,6 +61,11 @@ class HeldEvents:
         return events
 
     @property
+    def any(self) -> bool:
+        """Whether there are any."""
+        return bool(self._events)
+
+    @property
     def behind_text(self) -> bool:
         """Whether a later item is announced behind open text."""
         return self.state in BEHIND_TEXT
@@ -75,6 +82,8 @@ class HeldEvents:
         `blank` says whether none of its text was sent.
         """
         if self.state is HoldState.STARTED and not blank:
+            return True
+        if self.behind_text and len(self._events) - self._contents > _MANY:
             return True
         patient = self.state in (HoldState.STARTED, HoldState.PAUSED)
         return patient and self._contents > _PATIENCE

@@ -15,7 +15,7 @@ from lanes.stream.item_index import ItemIndex, integer, is_item, item_of
 from lanes.stream.item_schema import PREFIXES
 from lanes.stream.item_states import HoldState, ItemState, ItemStep
 from lanes.stream.items import Item
-from lanes.stream.parts import BY_DELTA, BY_DONE, CALL_KINDS, KINDS, OUTPUT_TEXT, kind_of
+from lanes.stream.parts import BY_DELTA, BY_DONE, CALL_KINDS, OUTPUT_TEXT, STREAMED, kind_of
 from lanes.stream.passthrough import ITEM_EVENTS, with_client_ids, without_private_keys
 from steering.required import required_input
 
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
     from lanes.stream.parts import Emit, Part, PartKind
     from lanes.stream.profile import Profile
-
-#: The types of items whose text follows their announcement, so that the announcement may be held.
-_STREAMED = frozenset(kind.item_type for kind in KINDS)
+    from lanes.stream.room import Room
 
 
 class Output:
@@ -37,6 +35,7 @@ class Output:
         profile: How far the backend's stream can be trusted.
         emit: Takes each event for the client.
         mint: Makes an id from a prefix.
+        room: How much output it may have.
         encrypted: Whether the client asked for encrypted reasoning.
     """
 
@@ -46,6 +45,7 @@ class Output:
         profile: Profile,
         emit: Emit,
         mint: Callable[[str], str],
+        room: Room,
         *,
         encrypted: bool,
     ) -> None:
@@ -54,10 +54,11 @@ class Output:
         self._emit = emit
         self.profile = profile
         self._mint = mint
+        self._room = room
         self._encrypted = encrypted
         self._index = ItemIndex()
         self._open: Item | None = None
-        self._held = HeldEvents()
+        self.held = HeldEvents()
         self._ending = False
 
     @property
@@ -77,12 +78,12 @@ class Output:
             self.live = None
             event = unread.popleft()
             _BY_TYPE.get(event["type"], Output._other)(self, event)
-            if self._held.freed:
+            if self.held.freed:
                 unread.extendleft(reversed(self._replay()))
 
     def can_stop(self) -> bool:
         """Return whether a cut here tears no call, tool or encrypted reasoning apart."""
-        if self._held.unsafe or self.owed():
+        if self.held.unsafe or self.owed():
             return False
         return self._open is None or (self.profile.cuts_text and self._open.cuttable)
 
@@ -97,8 +98,8 @@ class Output:
         listed = [final for final in finals if is_item(final)] if isinstance(finals, list) else []
         self._index.adopt(listed)
         self._close_open(status)
-        while self._held.state is not HoldState.EMPTY:
-            self._held.free()
+        while self.held.state is not HoldState.EMPTY:
+            self.held.free()
             held = self._replay()
             for event in sorted(held, key=lambda event: integer(event.get("output_index")) or 0):
                 self.receive(event["type"], event)
@@ -121,9 +122,9 @@ class Output:
             self._index.reserve(added)
         elif self._open is not None and self._open.announced_by(added, index):
             self._index.learn_names(self._open, added)
-        elif self._open is not None and self._open.text and added["type"] in _STREAMED:
+        elif self._open is not None and self._open.text and added["type"] in STREAMED:
             self._index.reserve(added)
-            self._held.announce(event)
+            self.held.announce(event)
         else:
             self._add(added, added.get("id"), index)
 
@@ -138,13 +139,13 @@ class Output:
                 return
             item = self._add(final, final.get("id"), index)
         elif item.state is ItemState.RESUMED:
-            self._held.hold(event)
+            self.held.hold(event)
             return
         self._index.learn_names(item, final)
         item.finish(final)
         if item is self._open:
             self._close_open("completed")
-            self._held.free()
+            self.held.free()
 
     def _add(self, added: dict[str, Any], source_id: object, index: int | None) -> Item:
         """Open an item, closing the one before it."""
@@ -163,12 +164,14 @@ class Output:
         if self._open is not None:
             item, self._open = self._open, None
             item.close(self._emit, status)
+            room = self._room
+            room.mark = room.left = min(room.left, room.mark - len(item.wire))
 
     def _replay(self) -> list[dict[str, Any]]:
         for item in self.items:
             if item.state is ItemState.RESUMED:
                 item.step(ItemStep.RELEASE)
-        return self._held.replay()
+        return self.held.replay()
 
     def _part_added(self, event: dict[str, Any]) -> None:
         added = event.get("part")
@@ -198,7 +201,7 @@ class Output:
             return
         source_id = event.get("item_id")
         part.source_id = source_id
-        self._held.continue_open()
+        self.held.continue_open()
         part.delta(self._emit, without_private_keys(event, self._id))
         if isinstance(source_id, str):
             # The next delta of that name needs no search.
@@ -266,16 +269,13 @@ class Output:
         return part is not None and part.open and part.annotate(sent)
 
     def _waits(self, event: dict[str, Any]) -> bool:
-        """Hold an event of a later item behind a call, a tool at work or text that may go on.
-
-        Close that text once what is held shows that it is over.
-        """
-        if self._open is None or not (self._open.busy or self._held.behind_text):
+        """Hold an event behind a call, a tool at work or text; close the text once it is over."""
+        if self._open is None or not (self._open.busy or self.held.behind_text):
             return False
-        self._held.hold(event)
-        if self._held.outlasted(blank=self._open.blank):
+        self.held.hold(event)
+        if self.held.outlasted(blank=self._open.blank):
             self._close_open("completed")
-            self._held.free()
+            self.held.free()
         return True
 
     def _gap(self, event: dict[str, Any], index: int | None) -> bool:
@@ -283,7 +283,7 @@ class Output:
         ordered = self.profile.ordered_indices and not self._ending
         early = ordered and index is not None and index > len(self.items)
         if early:
-            self._held.hold(event)
+            self.held.hold(event)
         return early
 
 

@@ -87,6 +87,17 @@ KINDS = (OUTPUT_TEXT, REFUSAL, REASONING, SUMMARY, ARGUMENTS, CUSTOM_INPUT)
 _BY_NAME = {kind.name: kind for kind in KINDS if kind.index_key is not None}
 BY_DELTA = {kind.delta: kind for kind in KINDS}
 BY_DONE = {kind.done: kind for kind in KINDS}
+#: The types of items whose text follows their announcement, so that the announcement may be held.
+STREAMED = frozenset(kind.item_type for kind in KINDS)
+#: The types of events whose content stays; that of other events is there already, or passes.
+GROWTH = frozenset(
+    {*BY_DELTA, *(kind.added for kind in KINDS), "response.output_text.annotation.added"}
+)
+#: The keys of a delta that holds only text.
+FLAT = frozenset(
+    {"type", "delta", "item_id", "output_index", "content_index", "summary_index"}
+    | {"sequence_number", "stream_id", "logprobs", "obfuscation"}
+)
 #: The text that a whole call carries, by the type of its item.
 CALL_KINDS = {kind.item_type: kind for kind in (ARGUMENTS, CUSTOM_INPUT)}
 

@@ -14,9 +14,11 @@ from lanes.errors import Fault, IllegalTransition, UpstreamFault
 from lanes.stream.backend_errors import is_error_event, reported_fault, response_error
 from lanes.stream.endings import verdict
 from lanes.stream.output import Output
+from lanes.stream.parts import FLAT, GROWTH
 from lanes.stream.passthrough import BEGINNINGS, NOISE, TERMINALS, UpstreamNumbers, split_response
+from lanes.stream.room import Room
 from lanes.stream.run_states import LIVE, STREAMING, TRANSITIONS, RunState, RunStep
-from lanes.stream.snapshots import Snapshots, usage
+from lanes.stream.snapshots import Snapshots, usage, wants_encrypted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,12 +28,6 @@ if TYPE_CHECKING:
     from lanes.stream.profile import Profile
 
 log = logging.getLogger("multilane.run")
-
-#: The keys of a delta that holds only text.
-_FLAT = frozenset(
-    {"type", "delta", "item_id", "output_index", "content_index", "summary_index"}
-    | {"sequence_number", "stream_id", "logprobs", "obfuscation"}
-)
 
 
 class Run:
@@ -47,6 +43,7 @@ class Run:
         emit: Takes each event for the client.
         mint: Makes an id from a prefix.
         clock: Returns the seconds since the epoch.
+        room: How much output it may have; None if there is no bound.
     """
 
     def __init__(
@@ -58,6 +55,7 @@ class Run:
         *,
         mint: Callable[[str], str],
         clock: Callable[[], float],
+        room: Room | None = None,
     ) -> None:
         self.id = response_id
         self.state = RunState.STARTING
@@ -76,11 +74,10 @@ class Run:
         self.profile = profile
         self._clock = clock
         self._numbers = UpstreamNumbers()
+        encrypted = wants_encrypted(request)
         self._snapshots = Snapshots(response_id, request, int(clock()))
-        include = request.get("include")
-        asked = isinstance(include, list) and "reasoning.encrypted_content" in include
-        encrypted = asked or request.get("store") is False
-        self._output = Output(response_id, profile, emit, mint, encrypted=encrypted)
+        self.room = room or Room()
+        self._output = Output(response_id, profile, emit, mint, self.room, encrypted=encrypted)
 
     def trust(self, profile: Profile) -> None:
         """Set the profile of the backend that answers, before its first event."""
@@ -95,14 +92,14 @@ class Run:
         except ValueError:
             self._unreadable(data)
             return
-        live = self._output.live
+        live, room = self._output.live, self.room
         if (
             live is not None
             and type(event) is dict
             and event.get("type") == live.kind.delta
             and event.get("item_id") == live.source_id
             and event.get(live.kind.index_key) == live.source_index
-            and event.keys() <= _FLAT
+            and event.keys() <= FLAT
             and not event.get("logprobs")
             and type(delta := event.get("delta")) is str
         ):
@@ -110,13 +107,16 @@ class Run:
             if delta:
                 live.pieces.append(delta)
                 self._emit(live.head + encode(delta))
+                room.left -= len(delta)
+                if room.left < 0:
+                    self._stop_if_full()
             return
         try:
             check_depth(event, data)
         except ValueError:
             self._unreadable(data)
             return
-        self._dispatch(name, event)
+        self._dispatch(name, event, len(data))
 
     def begin(self, upstream: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> None:
         """Send `response.created` and `in_progress`, once.
@@ -140,9 +140,8 @@ class Run:
 
     def end(self) -> None:
         """End the body: the response fails if no terminal event came before."""
-        if self.over:
-            return
-        self._break_off("The upstream stream was cut off before the response was finished.")
+        if not self.over:
+            self._break_off("The upstream stream was cut off before the response was finished.")
 
     def fail(self, fault: Fault) -> None:
         """End with `response.failed` and the output so far; refuse the create if nothing began."""
@@ -174,8 +173,7 @@ class Run:
         It lacks calls that were cut off, reasoning that the backend does not take back, and
         reasoning that a cut left dangling (protocol.md 3).
         """
-        plain = self.profile.replays_reasoning
-        output = self._output.items
+        plain, output = self.profile.replays_reasoning, self._output.items
         items = [item for item in output if item.replayable(plain_reasoning=plain)]
         if self.state in (RunState.INCOMPLETE, RunState.STEERED) or items[-1:] != output[-1:]:
             while items and items[-1].type == "reasoning":
@@ -203,6 +201,12 @@ class Run:
             self._output.finish(None, "incomplete")
             self._finish(RunStep.STEER, reason="steered")
 
+    def _stop_if_full(self) -> None:
+        if self.room.left < 0 and not self.room.extend():
+            self.stopped = True
+            self._output.finish(None, "incomplete")
+            self._finish(RunStep.STOP, reason="max_output_bytes")
+
     def _step(self, step: RunStep) -> None:
         try:
             self.state = TRANSITIONS[self.state, step]
@@ -222,7 +226,7 @@ class Run:
     def _break_off(self, message: str) -> None:
         self.fail(UpstreamFault(message, code="server_error", status=502, type="server_error"))
 
-    def _dispatch(self, name: str | None, event: Any) -> None:
+    def _dispatch(self, name: str | None, event: Any, size: int) -> None:
         if not isinstance(event, dict):
             self._break_off("The upstream sent an event that is not a JSON object.")
             return
@@ -237,15 +241,18 @@ class Run:
         elif kind in TERMINALS:
             self._on_terminal(kind, event)
         elif kind.startswith("response.") and kind not in NOISE:
-            self.begin({})
-            self._output.receive(kind, event)
-            self._cut_if_safe()
+            self._on_output(kind, event, size)
+
+    def _on_output(self, kind: str, event: dict[str, Any], size: int) -> None:
+        self.begin({})
+        self._output.receive(kind, event)
+        if kind in GROWTH or self._output.held.any:
+            self.room.left -= size
+        self._stop_if_full()
+        self._cut_if_safe()
 
     def _on_beginning(self, event: dict[str, Any]) -> None:
-        """Begin the response with the first such event, a `response.queued` too.
-
-        A later one is not passed on. What it adds shows in the terminal event's snapshot.
-        """
+        """Begin with the first such event; what a later one adds shows in the last snapshot."""
         extra, upstream = split_response(event, self.id)
         self.begin(upstream, extra)
 
@@ -276,17 +283,15 @@ class Run:
     ) -> None:
         self._step(step)
         status = "incomplete" if self.state is RunState.STEERED else str(self.state)
-        snapshot = self._snapshots.snapshot(
+        details = {"reason": reason} if step in (RunStep.STOP, RunStep.STEER) else None
+        self.final = snapshot = self._snapshots.snapshot(
             status,
             output=[item.wire for item in self._output.items if not item.open],
             usage=usage,
             error=error,
-            incomplete_details={"reason": reason}
-            if step in (RunStep.STOP, RunStep.STEER)
-            else None,
+            incomplete_details=details,
             completed_at=int(self._clock()) if step is RunStep.COMPLETE else None,
         )
-        self.final = snapshot
         head = {**(extra or {}), "type": f"response.{status}"}
         self._emit(encode(head)[:-1] + b',"response":' + snapshot)
 

@@ -175,6 +175,13 @@ _SHAPED: dict[str, Callable[[object], object]] = {
 }
 
 
+def wants_encrypted(request: Mapping[str, Any]) -> bool:
+    """Return whether the client asked for encrypted reasoning."""
+    include = request.get("include")
+    asked = isinstance(include, list) and "reasoning.encrypted_content" in include
+    return asked or request.get("store") is False
+
+
 def usage(reported: object) -> dict[str, Any] | None:
     """Return a backend's usage in the reference's shape; None if it sent none, not zeros."""
     if not isinstance(reported, dict):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from lanes.ports import Event as Received
+    from lanes.stream.room import Room
 
 Event = dict[str, Any]
 
@@ -74,7 +75,10 @@ class Played:
 
 
 def start(
-    request: dict[str, Any] = REQUEST, profile: Profile = PLAIN, lane: str | None = None
+    request: dict[str, Any] = REQUEST,
+    profile: Profile = PLAIN,
+    lane: str | None = None,
+    room: Room | None = None,
 ) -> tuple[Run, list[Event]]:
     """A run, and the list of all that it sends."""
     sent: list[Event] = []
@@ -86,7 +90,8 @@ def start(
         sent.append(json.loads(event, parse_constant=_refuse, object_pairs_hook=_once))
 
     mint = counting()
-    return Run(mint("resp"), request, profile, emit, mint=mint, clock=lambda: NOW + 0.5), sent
+    run = Run(mint("resp"), request, profile, emit, mint=mint, clock=lambda: NOW + 0.5, room=room)
+    return run, sent
 
 
 def feed(

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _LANE = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 _HEADER = re.compile(r"retry-after|retry-after-ms|x-request-id|x-ratelimit-.*")
 _ERROR_FIELDS = {"type", "code", "message", "param"}
+#: Why a response ends that has as much output as it may have, and the SDK's next of kin.
+_FULL, _LIKE_FULL = {"reason": "max_output_bytes"}, {"reason": "max_output_tokens"}
 
 
 @functools.cache
@@ -59,7 +61,14 @@ def validate(event: Event) -> None:
 
 
 def _typed(event: Event) -> Event:
-    """A failed steer returns the very input it was given, which need not be of the SDK's type."""
+    """The event in the SDK's types: what is ours alone is replaced by the next of kin.
+
+    That is the reason `max_output_bytes`, and the input of a failed steer, which comes back as it
+    was given.
+    """
+    response = event.get("response")
+    if isinstance(response, dict) and response.get("incomplete_details") == _FULL:
+        return {**event, "response": {**response, "incomplete_details": _LIKE_FULL}}
     if event.get("type") != "response.steer.failed" or "input" not in event.get("steer", {}):
         return event
     value = event["steer"]["input"]

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections import Counter
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
 import pytest
+from websockets.exceptions import InvalidStatus
 
+from gateway.config.settings import Settings
 from tests.support.calling import called_out, calling
 from tests.support.client import connect
-from tests.support.events import opened
+from tests.support.events import created, data, delta, in_progress, opened, reply
+from tests.support.exchange import hung_up
+from tests.support.gateway import serving
 from tests.support.gateway_stand import Stand
+from tests.support.raw_client import raw
+from tests.support.several_upstreams import Several, several
 from tests.support.steered import talking
-from tests.support.wire_stand import WireStand, standing
+from tests.support.wire_stand import standing
+from tests.wire.test_http import asked
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
+
+    from tests.support.exchange import Exchange
+    from tests.support.upstream import ScriptedUpstream
 
     Scene = Callable[[Stand], Awaitable[None]]
 
@@ -143,30 +157,202 @@ SCENES: list[Scene] = [
 ]
 
 
-async def played(stand: WireStand, scene: Scene, *, aborts: bool) -> None:
+async def played(
+    url: str, fake: ScriptedUpstream, scene: Scene, *, aborts: bool = False, **options: Any
+) -> None:
     """One connection on which the scene happens, until the client leaves."""
-    async with connect(stand.url) as client:
-        await scene(Stand(stand.fake, client, stand.url, []))
+    async with connect(url, **options) as client:
+        await scene(Stand(fake, client, url, []))
         if aborts:
             client.abort()
-    stand.fake.exchanges.clear()
+    fake.exchanges.clear()
 
 
 async def gone(before: Counter[str]) -> None:
     """All that came since has died; whatever is left is named."""
     left = before
-    with anyio.move_on_after(5):
+    with anyio.move_on_after(10):
         while left := alive() - before:  # noqa: ASYNC110 - nothing tells of a death
             await anyio.sleep(0.01)
     assert not left
+
+
+async def twice(play: Callable[[], Awaitable[None]]) -> None:
+    """The second time nothing stays: what the process keeps is there from the first time on."""
+    await play()
+    with uncollected():
+        before = alive()
+        await play()
+        await gone(before)
 
 
 @pytest.mark.parametrize("aborts", [False, True], ids=["closed", "reset"])
 @pytest.mark.parametrize("scene", SCENES)
 async def test_nothing_outlives_its_connection(scene: Scene, *, aborts: bool) -> None:
     async with standing(retries=0) as stand:
-        await played(stand, scene, aborts=aborts)  # what the process keeps is there from now on
-        with uncollected():
-            before = alive()
-            await played(stand, scene, aborts=aborts)
-            await gone(before)
+        await twice(partial(played, stand.url, stand.fake, scene, aborts=aborts))
+
+
+@pytest.mark.parametrize("aborts", [False, True], ids=["closed", "reset"])
+@pytest.mark.parametrize("steering", ["gateway", "native"])
+@pytest.mark.parametrize("scene", [finished, streaming, followed, waiting_for_a_boundary, pending])
+async def test_nothing_outlives_it_on_a_websocket_upstream(
+    scene: Scene, steering: str, *, aborts: bool
+) -> None:
+    way: dict[str, Any] = {
+        "upstream_transport": "websocket",
+        "steering": steering,
+        "dialect": "openai",
+    }
+    async with (
+        standing(retries=0) as inner,
+        serving(Settings(**{"upstream": inner.url, "retries": 0, **way})) as (_, url),
+    ):
+        await twice(partial(played, url, inner.fake, scene, aborts=aborts))
+
+
+async def closed_by_age(on: Stand) -> None:
+    await waiting_in_a_lane(on)
+    assert await on.client.closed() == (1000, "age limit")
+
+
+async def closed_by_size(on: Stand) -> None:
+    await streaming(on)
+    await on.client.send("x" * 5000)
+    assert (await on.client.closed())[0] == 1009
+
+
+async def closed_by_garbage(on: Stand) -> None:
+    await streaming(on)
+    on.client.socket.transport.write(b"\xf1\x81garbage")
+    assert (await on.client.closed())[0] == 1002
+
+
+async def closed_in_a_message(on: Stand) -> None:
+    await streaming(on)
+    on.client.socket.transport.write(b"\x01\xfe\x10\x00masksome of it")
+
+
+async def of_chunks(on: Stand) -> None:
+    exchange = await on.asked("a", user=MARK)
+    await exchange.send(data({"choices": [{"index": 0, "delta": {"content": "one"}}]}))
+    await on.client.until("response.output_text.delta", lane="a")
+
+
+async def unreached(on: Stand) -> None:
+    await on.client.create("a", user=MARK)
+    assert (await on.client.error("a"))["status"] == 502
+
+
+async def silent(on: Stand) -> None:
+    await on.asked("a", user=MARK)
+    assert (await on.client.error("a"))["status"] == 504
+
+
+@pytest.mark.parametrize(
+    ("scene", "settings"),
+    [
+        (closed_by_age, {"max_age": 0.5, "age_grace": 0}),
+        (closed_by_size, {"max_frame_bytes": 4096}),
+        (closed_by_garbage, {}),
+        (closed_in_a_message, {}),
+        (of_chunks, {"dialect": "chat"}),
+        (unreached, {"upstream": "http://127.0.0.1:1/v1"}),
+        (silent, {"first_byte_timeout": 0.1}),
+        (refused_upstream, {"retries": 1}),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else "",
+)
+async def test_nothing_outlives_what_ends_in_its_own_way(
+    scene: Scene, settings: dict[str, Any]
+) -> None:
+    async with standing(**{"retries": 0, **settings}) as stand:
+        await twice(partial(played, stand.url, stand.fake, scene))
+
+
+async def refused_by_all(on: Several) -> None:
+    await on.client.create("a", user=MARK)
+    for name in ("first", "second"):
+        await (await on.fakes[name].next()).reply(500, {"error": {"message": "no"}})
+    await on.client.error("a")
+
+
+async def answered_by_another(on: Several) -> None:
+    await on.client.create("a", user=MARK)
+    await (await on.fakes["first"].next()).reply(500, {"error": {"message": "no"}})
+    exchange = await on.fakes["second"].next()
+    await exchange.send(*reply("ok"))
+    await exchange.end()
+    await on.client.ended("a")
+
+
+async def failed_at_the_start(on: Several) -> None:
+    await on.client.create("a", user=MARK)
+    await (await on.fakes["first"].next()).send(data({"error": {"message": "no"}}))
+    exchange = await on.fakes["second"].next()
+    await exchange.send(created(), in_progress(), *opened())
+    await on.client.until("response.created", lane="a")
+
+
+@pytest.mark.parametrize("scene", [refused_by_all, answered_by_another, failed_at_the_start])
+async def test_nothing_outlives_it_where_others_step_in(
+    scene: Callable[[Several], Awaitable[None]],
+) -> None:
+    tables: dict[str, dict[str, Any]] = {
+        "first": {"fallbacks": ["second"], "models": ["m"], "concurrency": 2},
+        "second": {"concurrency": 2, "models": ["n", "m2"], "aliases": {"m": "n"}},
+    }
+    async with several(tables) as on:
+
+        async def play() -> None:
+            async with connect(on.url) as client:
+                await scene(replace(on, client=client))
+            for fake in on.fakes.values():
+                fake.exchanges.clear()
+
+        await twice(play)
+
+
+async def test_nothing_outlives_requests_over_http() -> None:
+    async def play() -> None:
+        for path in ("/health", "/v1/responses/resp_x", "/nowhere"):
+            await asked(stand, "GET", path)
+        await asked(stand, "POST", "/v1/responses", b"x" * 100_000)
+        for ending in (b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n" * 3, b"GET / HTTP/1.1\r\nHo"):
+            stream = await anyio.connect_tcp("127.0.0.1", stand.port)
+            await stream.send(ending)
+            await stream.aclose()
+
+    async with standing() as stand:
+        await twice(play)
+
+
+async def test_nothing_outlives_a_refused_upgrade() -> None:
+    async def play() -> None:
+        for path in ("/responses", "/nowhere"):
+            with pytest.raises(InvalidStatus):
+                async with connect(stand.url, path=path):
+                    pass
+
+    async with standing(api_keys=("sk-right",)) as stand:
+        await twice(play)
+
+
+async def test_nothing_outlives_a_client_that_reads_nothing() -> None:
+    exchanges: asyncio.Queue[Exchange] = asyncio.Queue()
+
+    async def endless(exchange: Exchange) -> None:
+        exchanges.put_nowait(exchange)
+        await exchange.send(created(), in_progress(), *opened())
+        while True:
+            await exchange.send(delta("x" * 50_000))
+            await anyio.lowlevel.checkpoint()
+
+    async def play() -> None:
+        async with raw(stand.port, receive_buffer=1 << 17) as client:
+            await client.create("a", user=MARK)
+            await hung_up(await exchanges.get(), within=20)
+        stand.fake.exchanges.clear()
+
+    async with standing(endless, send_buffer_bytes=65536, stall_timeout=0.2) as stand:
+        await twice(play)

@@ -50,7 +50,7 @@ class ChatConverter:
     def __init__(self, custom: frozenset[str] = frozenset()) -> None:
         self._out: list[Event] = []
         self._item_count = 0
-        self._calls = ChatCalls(custom, self._send, self._put, self._name_call)
+        self._calls = ChatCalls(custom, self)
         self._live = ""  # the kind of item whose text is flowing
         self._item_id = ""
         self._heads: dict[str, bytes] = {}  # the beginning of a delta event, by the kind of text
@@ -119,7 +119,7 @@ class ChatConverter:
         if error is not None:
             self._last(*error)
         elif chunk is None:
-            self._put(data)  # the run reports what is wrong with it
+            self.put(data)  # the run reports what is wrong with it
         elif chunk.choices:
             self._chunk(chunk)
         else:
@@ -175,7 +175,7 @@ class ChatConverter:
             value = getattr(chunk, key)
             if isinstance(value, str):
                 response[key] = value
-        self._send({"type": "response.created", "response": response})
+        self.send({"type": "response.created", "response": response})
 
     def _end(self) -> None:
         self._calls.finish(cut=is_cut(self._finish))
@@ -203,7 +203,7 @@ class ChatConverter:
         for annotation in citations(delta):
             if self._live == "message":
                 kind = "response.output_text.annotation.added"
-                self._send({"type": kind, "item_id": self._item_id, "annotation": annotation})
+                self.send({"type": kind, "item_id": self._item_id, "annotation": annotation})
         entries = delta.tool_calls if isinstance(delta.tool_calls, list) else []
         if isinstance(delta.function_call, dict):  # the form before tools: one call at most
             entries = [*entries, {"index": -1, "function": delta.function_call}]
@@ -223,7 +223,7 @@ class ChatConverter:
                 continue
             self._open(_ITEMS[kind])
             key = "refusal" if kind is _REFUSAL else "text"
-            self._send({"type": f"response.{kind}.done", "item_id": self._item_id, key: text})
+            self.send({"type": f"response.{kind}.done", "item_id": self._item_id, key: text})
         if isinstance(message.tool_calls, list):
             self._calls.add_whole(message.tool_calls)
 
@@ -238,7 +238,7 @@ class ChatConverter:
         if kind is not _REFUSAL:
             self._head = head
         tail = b',"logprobs":' + encode(logprobs) + b"}" if logprobs else b"}"
-        self._put(head + encode(text) + tail)
+        self.put(head + encode(text) + tail)
 
     def _open(self, kind: str) -> None:
         """Make the item of that kind the one whose text is flowing."""
@@ -247,7 +247,7 @@ class ChatConverter:
         self._close()
         self._calls.pause()
         self._live, self._item_id = kind, self._name_item()
-        self._send(
+        self.send(
             {"type": "response.output_item.added", "item": {**_BARE[kind], "id": self._item_id}}
         )
 
@@ -256,7 +256,8 @@ class ChatConverter:
         self._live, self._head = "", None
         self._heads.clear()
 
-    def _name_call(self) -> str:
+    def name_call(self) -> str:
+        """Return the id of a call's item, which begins now (see `CallWriter`)."""
         self._close()
         return self._name_item()
 
@@ -265,8 +266,10 @@ class ChatConverter:
         self._shown = True
         return f"item_{self._item_count}"
 
-    def _send(self, event: dict[str, Any]) -> None:
-        self._put(encode(event))
+    def send(self, event: dict[str, Any]) -> None:
+        """Add an event."""
+        self.put(encode(event))
 
-    def _put(self, data: bytes) -> None:
+    def put(self, data: bytes) -> None:
+        """Add an event's JSON."""
         self._out.append((None, data))

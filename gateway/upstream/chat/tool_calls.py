@@ -8,12 +8,10 @@ holds back what comes after an unfinished call (D5), so pieces of several calls 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+import weakref
+from typing import Any, Protocol
 
 from lanes.codec import decode, encode
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 log = logging.getLogger("multilane.dialect")
 
@@ -60,27 +58,35 @@ class ChatCall:
         return self.item(value if isinstance(value, str) else text)
 
 
+class CallWriter(Protocol):
+    """What takes the events of calls."""
+
+    def send(self, event: dict[str, Any]) -> None:
+        """Take an event."""
+
+    def put(self, data: bytes) -> None:
+        """Take an event's JSON."""
+
+    def name_call(self) -> str:
+        """Return the id of a call's item, which begins now."""
+        ...
+
+
 class ChatCalls:
     """The calls of one answer, in order.
 
     Args:
         custom: The names of the custom tools, whose input is one text.
-        send: Takes an event.
-        put: Takes an event's JSON.
-        name_item: Returns the id of an item that begins now.
+        writer: Takes their events. It holds these calls, so it is only referred to weakly (D13).
     """
 
     def __init__(
         self,
         custom: frozenset[str],
-        send: Callable[[dict[str, Any]], None],
-        put: Callable[[bytes], None],
-        name_item: Callable[[], str],
+        writer: CallWriter,
     ) -> None:
         self._custom = custom
-        self._send = send
-        self._put = put
-        self._name_item = name_item
+        self._writer: CallWriter = weakref.proxy(writer)
         self._calls: list[ChatCall] = []
         self._by_index: dict[int, ChatCall] = {}
         self._by_id: dict[str, ChatCall] = {}
@@ -163,8 +169,8 @@ class ChatCalls:
 
     def _announce(self, call: ChatCall) -> None:
         call.custom = call.name in self._custom
-        call.item_id = self._name_item()
-        self._send({"type": "response.output_item.added", "item": call.item("")})
+        call.item_id = self._writer.name_call()
+        self._writer.send({"type": "response.output_item.added", "item": call.item("")})
         kind = "response.function_call_arguments.delta"
         call.head = encode({"type": kind, "item_id": call.item_id})[:-1] + b',"delta":'
         if call.pieces:
@@ -182,14 +188,14 @@ class ChatCalls:
     def _delta(self, call: ChatCall, arguments: str) -> None:
         """Send a piece; a custom tool's input can be read from its JSON only at the end."""
         if not call.custom:
-            self._put(call.head + encode(arguments) + b"}")
+            self._writer.put(call.head + encode(arguments) + b"}")
 
     def _finish(self, call: ChatCall) -> None:
         if call.done:
             return
         call.done = True
         if call.item_id:
-            self._send({"type": "response.output_item.done", "item": call.finished()})
+            self._writer.send({"type": "response.output_item.done", "item": call.finished()})
         else:
             log.warning("a tool call came without a name; left out")
 
