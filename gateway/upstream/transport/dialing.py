@@ -35,12 +35,16 @@ def has_unread(transport: asyncio.BaseTransport) -> bool:
 
     A connection that is idle has nothing to say but that it ends.
     """
-    sock = transport.get_extra_info("socket")
-    if sock is None:
-        return False
+    return bool(unread_check(transport)(0))
+
+
+def unread_check(transport: asyncio.BaseTransport) -> Callable[[int], list[tuple[int, int]]]:
+    """Return what is true as `has_unread` is; to be called with 0 while the connection is open."""
     poll = select.poll()
-    poll.register(sock.fileno(), select.POLLIN)
-    return bool(poll.poll(0))
+    sock = transport.get_extra_info("socket")
+    if sock is not None:
+        poll.register(sock.fileno(), select.POLLIN)
+    return poll.poll
 
 
 async def connect(

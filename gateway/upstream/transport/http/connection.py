@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import httptools
 
-from gateway.upstream.transport.dialing import has_unread
+from gateway.upstream.transport.dialing import unread_check
 from gateway.upstream.transport.faults import StaleConnection, backend_fault
 from gateway.upstream.transport.retries import MOMENT
 
@@ -87,7 +87,7 @@ class HttpConnection(asyncio.Protocol):
         """Return whether an idle connection can carry a request, by all that has arrived."""
         if self._transport is None or self._transport.is_closing():
             return False
-        return self._time() < self.idle_until and not has_unread(self._transport)
+        return self._time() < self.idle_until and not self._unread(0)
 
     def send(self, request: list[bytes], answer: AnswerSink) -> None:
         """Send a whole request; until its end the answer goes to `answer`.
@@ -127,6 +127,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport, which may be of any event loop."""
         self._transport = cast("asyncio.Transport", transport)
+        self._unread = unread_check(transport)
 
     def data_received(self, data: bytes) -> None:
         """Parse one read, pass the body on, and finish if it was the last read."""
