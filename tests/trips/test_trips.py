@@ -50,7 +50,7 @@ async def test_a_steer_up_to_the_request_of_the_successor() -> None:
             await running.ended("steered")
             running = await running.follows()
         await running.finish()
-    _within(trip, 41, 101)
+    _within(trip, 40, 100)
 
 
 async def test_a_text_delta_from_the_upstream_to_the_client() -> None:

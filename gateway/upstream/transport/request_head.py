@@ -64,8 +64,9 @@ def head(
     fields = {**_DEFAULTS, **sendable_headers(headers), "content-length": str(length)}
     if route.proxy is not None and route.proxy.authorization and not route.tunnelled:
         fields["proxy-authorization"] = route.proxy.authorization
+    target = f"{route.origin}{route.prefix}{path}{route.query}"
     lines = [
-        f"{method} {route.target(path)} HTTP/1.1",
+        f"{method} {target} HTTP/1.1",
         f"host: {route.host_header}",
         "accept-encoding: identity",
         *(f"{name}: {value}" for name, value in fields.items()),

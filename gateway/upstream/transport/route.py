@@ -38,10 +38,14 @@ class Proxy:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The parts of a base URL, with the proxy that the environment names for it."""
+    """The parts of a base URL, with the proxy that the environment names for it.
+
+    A request line names `origin` (empty unless a proxy needs it), `prefix`, the path and `query`.
+    """
 
     address: Address
     host_header: str
+    origin: str
     prefix: str
     query: str
     proxy: Proxy | None = None
@@ -55,13 +59,6 @@ class Route:
     def tunnelled(self) -> bool:
         """Whether the connection is a tunnel (CONNECT) through the proxy."""
         return self.proxy is not None and self.address.secure
-
-    def target(self, path: str) -> str:
-        """Return the target of the request line for a `path` below the base URL."""
-        origin = ""
-        if self.proxy is not None and not self.address.secure:
-            origin = f"http://{self.host_header}"
-        return f"{origin}{self.prefix}{path}{self.query}"
 
 
 def parse_route(base_url: str, proxies: Mapping[str, str] | None = None) -> Route:
@@ -77,12 +74,17 @@ def parse_route(base_url: str, proxies: Mapping[str, str] | None = None) -> Rout
     address = _address(parts, base_url)
     name = f"[{address.host}]" if ":" in address.host else address.host
     default = _PORTS[parts.scheme] == address.port
+    host_header = name if default else address.authority
+    proxy = _proxy(parts.scheme, address, proxies)
+    # A proxy is asked for the whole URL, unless it only opens a tunnel.
+    origin = "" if proxy is None or address.secure else f"http://{host_header}"
     return Route(
         address,
-        host_header=name if default else address.authority,
+        host_header,
+        origin,
         prefix=parts.path.rstrip("/"),
         query=f"?{parts.query}" if parts.query else "",
-        proxy=_proxy(parts.scheme, address, proxies),
+        proxy=proxy,
     )
 
 

@@ -11,6 +11,7 @@ from gateway.upstream.transport import defaults, request_head
 from gateway.upstream.transport.faults import (
     BackendSilent,
     StaleConnection,
+    TransientFault,
     answer_fault,
     backend_fault,
 )
@@ -18,7 +19,7 @@ from gateway.upstream.transport.http.pool import HttpPool
 from gateway.upstream.transport.http.reply import HttpReply
 from gateway.upstream.transport.http.sse import SseSplitter
 from gateway.upstream.transport.http.stream import HttpStream
-from gateway.upstream.transport.retries import retry
+from gateway.upstream.transport.retries import retry_after
 from gateway.upstream.transport.route import parse_route
 from lanes.errors import UpstreamFault
 
@@ -98,7 +99,10 @@ class HttpClient:
             ValueError: A header cannot be sent.
         """
         message = [request_head.head(self._route, path, headers, len(body)), body]
-        return await retry(lambda: self._attempt(message), self._retries)
+        try:
+            return await self._attempt(message)
+        except TransientFault as fault:
+            return await retry_after(fault, lambda: self._attempt(message), self._retries)
 
     async def fetch(
         self,
