@@ -8,7 +8,7 @@ The end of a connection is a cancellation. Any other exception is a fault of our
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 class Fault(Exception):
     """Carries the fields of an `error` event (protocol.md 6).
 
-    Whoever keeps one that was raised drops its traceback: the frames in it would lead back to the
-    fault, and all that they hold would wait for the collector (D13).
+    Whoever keeps one that was raised keeps it `bare`.
 
     Args:
         message: What was wrong and what is allowed.
@@ -46,6 +45,15 @@ class Fault(Exception):
         self.type = type
         self.param = param
         self.headers = headers
+
+    def bare(self) -> Self:
+        """Drop its traceback and what it came of; return it.
+
+        The frames in these would lead back to the fault, and all that they hold would wait for the
+        collector (D13).
+        """
+        self.__context__ = self.__cause__ = None
+        return self.with_traceback(None)
 
 
 class ClientFault(Fault):

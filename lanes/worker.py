@@ -99,7 +99,7 @@ class Worker:
             await self._run(attempt)
             follows = await self._follow(attempt)
         except Fault as fault:
-            self._refuse(create, bound, fault.with_traceback(None))
+            self._refuse(create, bound, fault.bare())
         except Exception:
             log.exception("a run broke by our own fault")
             self._break(create, bound, attempt)
@@ -226,7 +226,7 @@ class Worker:
                 try:
                     await self._relay(attempt)
                 except Fault as fault:
-                    attempt.run.fail(fault.with_traceback(None))
+                    attempt.run.fail(fault.bare())
         else:
             attempt.run.complete_empty()
         self._record_end(attempt)

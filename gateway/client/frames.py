@@ -43,7 +43,7 @@ def read(data: bytes, default_model: str | None = None) -> Create | Steer | Fram
     try:
         frame = parse(data, "frame")
     except ClientFault as fault:
-        return FrameRefusal(fault.with_traceback(None))
+        return FrameRefusal(fault.bare())
     kind = frame.get("type")
     if kind == "response.steer":
         return Steer(frame, len(data))
@@ -77,7 +77,7 @@ def _create(frame: dict[str, Any], size: int, default_model: str | None) -> Crea
     try:
         return create_of(frame, size, default_model, stream_id)
     except ClientFault as fault:
-        return FrameRefusal(fault.with_traceback(None), stream_id)
+        return FrameRefusal(fault.bare(), stream_id)
 
 
 def create_of(

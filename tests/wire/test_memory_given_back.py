@@ -15,12 +15,10 @@ import anyio.lowlevel
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from gateway.config.settings import Settings
 from tests.support.calling import called_out, calling
 from tests.support.client import connect
 from tests.support.events import created, data, delta, in_progress, opened, reply
 from tests.support.exchange import hung_up
-from tests.support.gateway import serving
 from tests.support.gateway_stand import Stand
 from tests.support.raw_client import raw
 from tests.support.several_upstreams import Several, several
@@ -193,24 +191,6 @@ async def test_nothing_outlives_its_connection(scene: Scene, *, aborts: bool) ->
         await twice(partial(played, stand.url, stand.fake, scene, aborts=aborts))
 
 
-@pytest.mark.parametrize("aborts", [False, True], ids=["closed", "reset"])
-@pytest.mark.parametrize("steering", ["gateway", "native"])
-@pytest.mark.parametrize("scene", [finished, streaming, followed, waiting_for_a_boundary, pending])
-async def test_nothing_outlives_it_on_a_websocket_upstream(
-    scene: Scene, steering: str, *, aborts: bool
-) -> None:
-    way: dict[str, Any] = {
-        "upstream_transport": "websocket",
-        "steering": steering,
-        "dialect": "openai",
-    }
-    async with (
-        standing(retries=0) as inner,
-        serving(Settings(**{"upstream": inner.url, "retries": 0, **way})) as (_, url),
-    ):
-        await twice(partial(played, url, inner.fake, scene, aborts=aborts))
-
-
 async def closed_by_age(on: Stand) -> None:
     await waiting_in_a_lane(on)
     assert await on.client.closed() == (1000, "age limit")
@@ -226,11 +206,6 @@ async def closed_by_garbage(on: Stand) -> None:
     await streaming(on)
     on.client.socket.transport.write(b"\xf1\x81garbage")
     assert (await on.client.closed())[0] == 1002
-
-
-async def closed_in_a_message(on: Stand) -> None:
-    await streaming(on)
-    on.client.socket.transport.write(b"\x01\xfe\x10\x00masksome of it")
 
 
 async def of_chunks(on: Stand) -> None:
@@ -255,7 +230,6 @@ async def silent(on: Stand) -> None:
         (closed_by_age, {"max_age": 0.5, "age_grace": 0}),
         (closed_by_size, {"max_frame_bytes": 4096}),
         (closed_by_garbage, {}),
-        (closed_in_a_message, {}),
         (of_chunks, {"dialect": "chat"}),
         (unreached, {"upstream": "http://127.0.0.1:1/v1"}),
         (silent, {"first_byte_timeout": 0.1}),

@@ -99,7 +99,7 @@ class Router:
                 stream = await self._ask(member, {**body, "model": model}, items, headers)
                 await _check_start(stream, last=at == len(ways))
             except UpstreamFault as fault:
-                faults.append(fault.with_traceback(None))
+                faults.append(fault.bare())
                 if not _passes(fault):
                     break
             except ClientFault:

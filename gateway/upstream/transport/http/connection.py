@@ -70,7 +70,7 @@ class HttpConnection(asyncio.Protocol):
         # The parser calls `on_body` for each HTTP chunk, which goes straight into a list.
         self._parts: list[bytes] = []
         self.on_body = self._parts.append
-        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
+        self._parser: httptools.HttpResponseParser | None = None
         self._reset()
 
     def _reset(self) -> None:
@@ -128,6 +128,7 @@ class HttpConnection(asyncio.Protocol):
         """Keep the transport, which may be of any event loop."""
         self._transport = cast("asyncio.Transport", transport)
         self._unread = unread_check(transport)
+        self._parser = httptools.HttpResponseParser(self)
 
     def data_received(self, data: bytes) -> None:
         """Parse one read, pass the body on, and finish if it was the last read."""
