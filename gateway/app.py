@@ -14,13 +14,15 @@ from starlette.responses import JSONResponse
 from starlette.routing import Match, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from gateway.client.auth import Authenticator, UpgradeRefused, upstream_headers
+from gateway.client.auth import Authenticator, upstream_headers
 from gateway.client.connection import ClientConnection
-from gateway.client.socket import EXTENSION
+from gateway.client.http_protocol import RETRY_AFTER, no_room
+from gateway.client.peers import EXTENSION, Peers
+from gateway.client.refusal import UpgradeRefused, error
 from gateway.config.configured_upstreams import default_model, upstreams
 from gateway.http.cors import Cors
 from gateway.http.engine import Engine
-from gateway.http.errors import error, refusal
+from gateway.http.errors import refusal
 from gateway.http.responses import ResponseCreation
 from gateway.http.routes import HttpRoutes
 from gateway.http.running import RunningResponses
@@ -38,9 +40,6 @@ if TYPE_CHECKING:
     from gateway.config.settings import Settings
 
 log = logging.getLogger("multilane")
-
-#: Seconds after which a client may try again if there is no room for it.
-RETRY_AFTER = "5"
 
 
 class SupervisedEngine(Protocol):
@@ -66,6 +65,9 @@ class Gateway:
         self._stores = Stores(settings)
         self._connections: set[ClientConnection] = set()
         self._running = RunningResponses()
+        self.peers = Peers(
+            settings.max_connections, settings.max_pending_per_address, settings.trusted_proxy
+        )
         self._numbers = count(1)
         creation = ResponseCreation(
             Engine(self._upstreams, self._stores, settings), self._running, self._relayed
@@ -135,14 +137,13 @@ class Gateway:
             log.info("drained")
 
     def _check_room(self) -> None:
-        retry = {"Retry-After": RETRY_AFTER}
         if self.draining:
+            retry = {"Retry-After": RETRY_AFTER}
             raise UpgradeRefused(
                 503, "server_shutting_down", "The gateway is shutting down.", retry
             )
-        if len(self._connections) >= self.settings.max_connections:
-            message = f"The gateway serves {self.settings.max_connections} connections, no more."
-            raise UpgradeRefused(429, "too_many_connections", message, retry)
+        if self.peers.full:
+            raise no_room(f"The gateway serves {self.settings.max_connections} connections.")
 
     def _relayed(self, headers: Headers) -> dict[str, str]:
         """Return the client headers that an upstream may see."""
@@ -163,6 +164,8 @@ class Gateway:
             "status": status,
             "connections": len(self._connections),
             **self._stores.health(),
+            "sockets": self.peers.open,
+            "refused": self.peers.refused,
         }
         return JSONResponse(body, 503 if self.draining else 200)
 

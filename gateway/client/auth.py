@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import SecretStr
 
+from gateway.client.refusal import UpgradeRefused
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -44,24 +46,6 @@ class AdmittedClient:
 
     key_id: str
     subprotocol: str | None
-
-
-class UpgradeRefused(Exception):
-    """The client may not connect; holds the fields of the HTTP response.
-
-    Args:
-        status: HTTP status.
-        code: Error code in the body.
-        message: Error message in the body.
-        headers: Headers of the response.
-    """
-
-    def __init__(self, status: int, code: str, message: str, headers: dict[str, str]) -> None:
-        super().__init__(message)
-        self.status = status
-        self.code = code
-        self.message = message
-        self.headers = headers
 
 
 class Authenticator:

@@ -1,35 +1,205 @@
-"""Plain HTTP from clients, up to the upgrade: uvicorn's, which lets go of itself at its end."""
+"""The door of every TCP connection: counted from accept on, plain HTTP until it is upgraded.
+
+It depends on names that uvicorn does not promise to keep (D3); tests/wire/test_uvicorn_names.py
+lists each one and its use.
+"""
 
 from __future__ import annotations
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.client.http_reading import HttpReading, Stage
+from gateway.client.paced_writer import PacedWriter
+from gateway.client.peers import EXTENSION
+from gateway.client.refusal import UpgradeRefused
+from gateway.client.socket import ClientSocket
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gateway.client.peers import Peers, Visit
+
+#: Seconds for a socket whose address has too many sockets without a key.
+CROWDED_TIMEOUT: Final = 1.0
+#: Seconds after which a client may try again if there is no room for it.
+RETRY_AFTER: Final = "5"
 
 
-class HttpProtocol(HttpToolsProtocol):
-    """The HTTP/1.1 connection of one client, until it ends or becomes a WebSocket.
+def no_room(message: str) -> UpgradeRefused:
+    """Return the refusal of a client for which there is no room."""
+    return UpgradeRefused(429, "too_many_connections", message, {"Retry-After": RETRY_AFTER})
 
-    It and its parser refer to each other, and so do it and the request in progress. Unlike its base
-    it breaks both circles, so that nothing of a connection waits for the collector (D13).
+
+class ClientHttp(HttpReading):
+    """One connection of a client, up to its upgrade or through its plain requests (D32).
+
+    An ASGI application finds it in its scope's extensions (`EXTENSION`), and may write parts of a
+    response straight to the transport, as it does on a `ClientSocket`: after
+    `http.response.start` and before the last `http.response.body`, bounded by the same marks.
+
+    Args:
+        peers: Counts this connection.
+        max_head: Bytes of a request's head.
+        timeout: Seconds for a head, and for each part of a body.
+        uvicorn: What uvicorn gives to a protocol.
     """
 
-    def handle_websocket_upgrade(self) -> None:
-        """Hand the connection over to the WebSocket, and parse nothing more."""
-        super().handle_websocket_upgrade()
-        del self.parser
-        self._forget_requests()
+    def __init__(self, peers: Peers, max_head: int, timeout: float, **uvicorn: Any) -> None:
+        super().__init__(max_head, timeout, **uvicorn)
+        self._peers = peers
+        self._visit: Visit | None = None
+        self._writer: PacedWriter | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Count the connection, and give it its time."""
+        super().connection_made(transport)
+        self._visit = self._peers.enter(self.client[0] if self.client else None)
+        self.start_deadline(
+            min(CROWDED_TIMEOUT, self._timeout) if self._visit.crowded else self._timeout
+        )
+        if self._peers.overfull:
+            self.refuse(no_room(f"The gateway has {self._peers.max_sockets} connections."))
+            transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Release what belongs to a connection that is gone."""
-        super().connection_lost(exc)
+        self.stop_deadline()
         self._unset_keepalive_if_required()
-        self._forget_requests()
+        super().connection_lost(exc)
+        if self._visit is not None:
+            self._visit.leave()
+        if self._writer is not None:
+            self._writer.close()
+        self._forget()
 
-    def _forget_requests(self) -> None:
-        for cycle in (self.cycle, *(waiting for waiting, _ in self.pipeline)):
-            if cycle is not None:
-                cycle.on_response = _do_nothing
+    def shutdown(self) -> None:
+        """Close as the server stops, after the answer that is under way."""
+        if self._stage is Stage.OVER:
+            self.transport.close()
+        else:
+            super().shutdown()
+
+    # For the application
+
+    def keyed(self) -> None:
+        """Stop counting the connection against its address: its client has shown a key."""
+        if self._visit is not None:
+            self._visit.keyed()
+
+    def bound(
+        self,
+        high: int,
+        stall_timeout: float,
+        on_full: Callable[[], None],
+        on_room: Callable[[], None],
+    ) -> None:
+        """Bound the unsent data (D10).
+
+        Args:
+            high: Bytes of unsent data at which the connection is full.
+            stall_timeout: Seconds after which a client that takes nothing of a full connection is
+                dropped.
+            on_full: Called when the connection gets full.
+            on_room: Called when half of `high` is left.
+        """
+        if self._writer is None:
+            self._writer = PacedWriter(self.transport, self.loop)
+        self._writer.bound(high, stall_timeout, on_full, on_room, self.transport.abort)
+
+    def write(self, data: bytes) -> None:
+        """Write a part of a response's body as it is, unless the connection is closing.
+
+        Without a Content-Length the body is chunked, and the caller writes whole chunks.
+        """
+        if self._writer is not None and not self.transport.is_closing():
+            self._writer.write(data)
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the kernel has not taken yet."""
+        return self.transport.get_write_buffer_size()
+
+    def pause_writing(self) -> None:
+        """Report that the transport is over the high-water mark."""
+        super().pause_writing()
+        if self._writer is not None:
+            self._writer.full()
+
+    def resume_writing(self) -> None:
+        """Report that the transport is below the low-water mark."""
+        super().resume_writing()
+        if self._writer is not None:
+            self._writer.room()
+
+    # For what is read
+
+    def judge(self) -> None:
+        """Take the client's address and scheme from a trusted proxy."""
+        scope: Any = self.scope
+        scope["extensions"] = {EXTENSION: self}
+        if self._visit is not None and self._visit.proxied:
+            host = self._visit.forwarded(self.headers)
+            scope["client"] = scope["client"] if host is None else (host, 0)
+            scope["scheme"] = self._peers.proxies.scheme(self.headers) or scope["scheme"]
+
+    def on_headers_complete(self) -> None:
+        """Start the answer; its end is ours, so that it arrives."""
+        super().on_headers_complete()
+        if not self._should_upgrade():
+            self.cycle.transport = _Outlet(self.transport, self.linger)
+
+    def impatient(self) -> UpgradeRefused | None:
+        """Return the refusal of a client whose address has too many that show no key."""
+        if self._visit is None or not self._visit.crowded:
+            return None
+        return no_room("Your address has too many connections that wait to be let in.")
+
+    def refuse(self, refusal: UpgradeRefused) -> None:
+        """Answer with a refusal, and count it."""
+        if self._visit is not None:
+            self._visit.refused()
+        super().refuse(refusal)
+
+    def upgrade(self, early: bytes) -> None:
+        """Hand the connection to a WebSocket, with the bytes that came behind the head."""
+        self._unset_keepalive_if_required()
+        self.connections.discard(self)
+        scope: Any = self.scope
+        socket = ClientSocket(self.config, self.server_state, self.app_state)
+        head = [b"GET %b HTTP/1.1\r\n" % self.url]
+        head += [b"%b: %b\r\n" % one for one in self.headers if one[0] != b"content-length"]
+        self.transport.pause_reading()
+        self.transport.set_protocol(socket)
+        socket.take_over(self.transport, self._visit, early)
+        socket.client = scope["client"]
+        socket.scheme = "wss" if scope["scheme"] == "https" else "ws"
+        self._visit = None
+        self._forget()
+        socket.data_received(b"".join([*head, b"\r\n"]))
+
+    def _forget(self) -> None:
+        """Drop what refers back to this protocol."""
+        self.cycle = self.scope = self.parser = None  # type: ignore[assignment]
         self.pipeline.clear()
 
 
-def _do_nothing() -> None:
-    """Stand in for what follows the last response of a connection."""
+class _Outlet(asyncio.Transport):
+    """The transport as an answer sees it: closing it waits until the client has read."""
+
+    def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
+        super().__init__()
+        self._transport = transport
+        self._close = close
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Write to the transport."""
+        self._transport.write(data)
+
+    def close(self) -> None:
+        """Close once the client does."""
+        self._close()
+
+    def is_closing(self) -> bool:
+        """Return whether the transport closes."""
+        return self._transport.is_closing()

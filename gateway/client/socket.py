@@ -6,45 +6,21 @@ lists each one and its use.
 
 from __future__ import annotations
 
-import array
-import sys
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-if sys.platform == "linux":
-    import fcntl
-    import termios
+from gateway.client.handshake import Handshake
+from gateway.client.peers import EXTENSION
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
-#: Key of the socket among the extensions in the ASGI scope.
-EXTENSION = "multilane.socket"
 #: Bytes to parse at a time: parsed, tiny frames take two hundred times their size.
 SLICE = 16 * 1024
-#: Seconds the peer has to answer a close frame before the connection is torn down.
-CLOSE_TIMEOUT = 5.0
 
 
-def unacknowledged(transport: asyncio.Transport) -> int:
-    """Return the bytes in the kernel that the peer has not acknowledged; 0 outside of Linux.
-
-    The kernel buffers megabytes and accepts more only once a third of them is gone. Judged by
-    that alone, a dead peer looks alive and a slow one dead.
-    """
-    if sys.platform != "linux":
-        return 0
-    sock = transport.get_extra_info("socket")
-    if sock is None or sock.fileno() < 0:
-        return 0
-    size = array.array("i", [0])
-    fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, size)
-    return size[0]
-
-
-class ClientSocket(WebSocketsSansIOProtocol):
+class ClientSocket(Handshake):
     """One WebSocket of a client (protocol.md 1).
 
     Unlike its base it goes on reading while a message waits, delivers text and binary frames alike
@@ -54,16 +30,10 @@ class ClientSocket(WebSocketsSansIOProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.close_timeout = CLOSE_TIMEOUT
         self._fragments = bytearray()
         self._owed_pong = b""
         self._received_at = 0.0
-        self._written = 0
         self._drained_at_ping = 0
-        self._on_full: Callable[[], None] | None = None
-        self._on_room: Callable[[], None] | None = None
-        self._stall: asyncio.TimerHandle | None = None
-        self._stall_timeout = 0.0
 
     # Writing
 
@@ -83,14 +53,13 @@ class ClientSocket(WebSocketsSansIOProtocol):
             on_full: Called when the socket gets full.
             on_room: Called when half of `high` is left.
         """
-        self._on_full, self._on_room, self._stall_timeout = on_full, on_room, stall_timeout
-        self.transport.set_write_buffer_limits(high=high, low=high // 2)
+        self.writer.bound(high, stall_timeout, on_full, on_room, self._stalled)
 
     def write_frames(self, frames: bytes) -> None:
         """Write complete frames, unless the connection is closing."""
         if self.close_sent or self.disconnected:
             return
-        self._written += len(frames)
+        self.writer.written += len(frames)
         self.transport.write(frames)
 
     @property
@@ -101,38 +70,18 @@ class ClientSocket(WebSocketsSansIOProtocol):
     def pause_writing(self) -> None:
         """Report that the transport is over the high-water mark, and watch for a stall."""
         super().pause_writing()
-        if self._on_full is not None:
-            self._on_full()
-            self._watch(self._drained())
+        self.writer.full()
 
     def resume_writing(self) -> None:
         """Report that the transport is below the low-water mark."""
         super().resume_writing()
-        self._unwatch()
         if self._owed_pong and not self.close_sent:
             self.transport.write(self._owed_pong)
         self._owed_pong = b""
-        if self._on_room is not None:
-            self._on_room()
+        self.writer.room()
 
-    def _drained(self) -> int:
-        """Return how many of the written bytes the peer has acknowledged."""
-        return self._written - self.unsent - unacknowledged(self.transport)
-
-    def _watch(self, drained: int) -> None:
-        self._unwatch()
-        self._stall = self.loop.call_later(self._stall_timeout, self._stalled, drained)
-
-    def _unwatch(self) -> None:
-        if self._stall is not None:
-            self._stall.cancel()
-            self._stall = None
-
-    def _stalled(self, drained: int) -> None:
-        if self._drained() > drained:
-            self._watch(self._drained())
-        else:
-            self.end(1013, "slow_consumer")
+    def _stalled(self) -> None:
+        self.end(1013, "slow_consumer")
 
     # Closing
 
@@ -143,21 +92,13 @@ class ClientSocket(WebSocketsSansIOProtocol):
         self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
         self.conn.send_close(code, reason)
         self._write_control()
-        self._linger()
+        self.linger()
 
     @property
     def code(self) -> int:
         """Close code, ours before the peer's; 1006 without a close frame."""
         close = self.conn.close_sent or self.conn.close_rcvd
         return 1006 if close is None else int(close.code)
-
-    def _linger(self) -> None:
-        """Go on reading, so that no reset overtakes our close frame, until `close_timeout`."""
-        self.close_sent = True
-        self.stop_keepalive()
-        self._unwatch()
-        if self.close_timer is None:
-            self.close_timer = self.loop.call_later(self.close_timeout, self.transport.abort)
 
     def _write_control(self) -> None:
         self.transport.write(b"".join(self.conn.data_to_send()))
@@ -167,7 +108,7 @@ class ClientSocket(WebSocketsSansIOProtocol):
         super().handle_close(event)
         # Nothing may follow our close frame. The peer may have stopped reading before, so unsent
         # data must not keep the connection open.
-        self._linger()
+        self.linger()
 
     def handle_parser_exception(self) -> None:
         """Close with the reason why a frame is invalid, and discard what the peer still sends."""
@@ -180,19 +121,18 @@ class ClientSocket(WebSocketsSansIOProtocol):
         if self.transport.can_write_eof():
             # The parser ignores the peer's close frame, so the peer must not wait for ours to end.
             self.transport.write_eof()
-        self._linger()
+        self.linger()
 
     def shutdown(self) -> None:
         """Close with 1012 as the server stops, so that our close frame arrives."""
-        if self.handshake_complete:
+        if self.handshake_complete and not self._refused:
             self.end(1012, "service restart")
         else:
             super().shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Release what belongs to a connection that is gone."""
-        self._unwatch()
-        self._on_full = self._on_room = None
+        self.writer.close()
         super().connection_lost(exc)
         self._break_cycles()
 
@@ -205,8 +145,12 @@ class ClientSocket(WebSocketsSansIOProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse bytes from the peer, one slice per turn of the event loop."""
+        if self._refused or not self.handshake_complete:
+            super().data_received(data)
+            return
         self._received_at = self.loop.time()
-        super().data_received(data[:SLICE])
+        # Past the handshake, whose part is over.
+        WebSocketsSansIOProtocol.data_received(self, data[:SLICE])
         if len(data) > SLICE and not self.transport.is_closing():
             # The receiver has its turn first; nothing more is read until then.
             self.transport.pause_reading()
@@ -256,17 +200,11 @@ class ClientSocket(WebSocketsSansIOProtocol):
         finally:
             del extensions[EXTENSION]  # the scope belongs to this socket
 
-    async def send(self, message: Any) -> None:
-        """Accept the upgrade, or refuse it over HTTP."""
-        await super().send(message)
-        # A refusal completes the handshake, too; the base would log an error.
-        self.handshake_complete = self.handshake_complete or self.close_sent
-
     # Keepalive
 
     def send_keepalive_ping(self) -> None:
         """Ping, and note how much the peer has acknowledged by then."""
-        self._drained_at_ping = self._drained()
+        self._drained_at_ping = self.writer.drained
         super().send_keepalive_ping()
 
     def keepalive_timeout(self) -> None:
@@ -274,8 +212,8 @@ class ClientSocket(WebSocketsSansIOProtocol):
 
         A peer that reads nothing cannot see the ping, so `stall_timeout` decides about it.
         """
-        flows = self._received_at > self.ping_sent_at or self._drained() > self._drained_at_ping
-        if flows or self._stall is not None:
+        flows = self._received_at > self.ping_sent_at or self.writer.drained > self._drained_at_ping
+        if flows or self.writer.watched:
             self.pong_timer = None
             self.pending_ping_payload = None
             self.schedule_ping()

@@ -154,6 +154,13 @@ def _origin(value: str) -> str:
     return value.rstrip("/").lower()
 
 
+def _network(value: object) -> object:
+    try:
+        return ipaddress.ip_network(str(value), strict=False)
+    except ValueError:
+        raise ValueError("must be IP addresses or networks such as 10.0.0.0/8") from None
+
+
 #: Accepts a choice in any case.
 ANY_CASE: Final = BeforeValidator(_lower)
 #: Marks the fields whose values are sizes in bytes.
@@ -181,3 +188,7 @@ RedisUrl = Annotated[str, AfterValidator(_redis)]
 ApiKey = Annotated[SecretStr, AfterValidator(_key)]
 ApiKeys = Annotated[tuple[ApiKey, ...], BeforeValidator(_words)]
 Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_words)]
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Networks = Annotated[
+    tuple[Annotated[Network, BeforeValidator(_network)], ...], BeforeValidator(_words)
+]

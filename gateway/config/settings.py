@@ -25,6 +25,7 @@ from gateway.config.setting_types import (
     Host,
     Integer,
     MessageSize,
+    Networks,
     NonEmptyText,
     Origins,
     PositiveSeconds,
@@ -98,6 +99,18 @@ class Settings(BaseSettings):
         (), description="Browser origin to admit besides the gateway's own, repeatable; * for all."
     )
     max_connections: Count = Field(10000, ge=1, description="Connections at a time.")
+    max_pending_per_address: Count = Field(
+        1024, ge=1, description="Connections per address that have not shown a key yet."
+    )
+    trusted_proxy: Annotated[Networks, NoDecode] = Field(
+        (), description="Address or network whose X-Forwarded-For is believed, repeatable."
+    )
+    max_head_bytes: MessageSize = Field(
+        64 << 10, description="Largest head of a request or an upgrade."
+    )
+    handshake_timeout: PositiveSeconds = Field(
+        10.0, description="Seconds for the head of a request or an upgrade."
+    )
     max_active: Count = Field(16, ge=1, description="Running responses per connection.")
     max_named: Count = Field(32, ge=0, description="Different `stream_id`s per connection.")
     max_queued: Count = Field(512, ge=1, description="Waiting creates per connection.")
@@ -244,6 +257,7 @@ def metavar(name: str) -> str:
         return "SIZE"
     kinds: dict[object, str] = {int: "N", float: "SECONDS"}
     names = {"host": "HOST", "upstream": "URL", "api_keys": "KEY", "allow_origin": "ORIGIN"}
+    names["trusted_proxy"] = "ADDRESS"
     return kinds.get(field.annotation) or names.get(name, "NAME")
 
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import JSONResponse, Response
 
-from gateway.client.auth import UpgradeRefused
-from gateway.http.errors import error
+from gateway.client.refusal import UpgradeRefused, error
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

@@ -7,31 +7,13 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import JSONResponse
 
+from gateway.client.refusal import error
+
 if TYPE_CHECKING:
     from lanes.errors import Fault
 
 #: What a header's value may hold; a backend's error may say anything.
 _PLAIN = re.compile(r"[\x20-\x7e]*")
-
-
-def error(
-    code: str | None,
-    message: str,
-    status: int,
-    param: str | None = None,
-    type: str | None = None,
-) -> dict[str, object]:
-    """Return the JSON body of an error over HTTP (protocol.md 6).
-
-    Args:
-        code: Error code, if there is one.
-        message: What went wrong, and what is allowed.
-        status: HTTP status, which decides the error's type unless `type` does.
-        param: The parameter at fault.
-        type: The error's own type.
-    """
-    kind = type or ("server_error" if status >= 500 else "invalid_request_error")
-    return {"error": {"type": kind, "code": code, "message": message, "param": param}}
 
 
 def refusal(fault: Fault) -> JSONResponse:

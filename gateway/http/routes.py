@@ -9,8 +9,9 @@ from msgspec.json import Decoder
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from gateway.client.auth import UpgradeRefused
-from gateway.http.errors import error, refusal
+from gateway.client.peers import show_key
+from gateway.client.refusal import UpgradeRefused, error
+from gateway.http.errors import refusal
 from lanes.codec import encode
 from lanes.errors import Fault
 from steering.clerk import VerdictNotStored
@@ -71,6 +72,7 @@ class HttpRoutes:
         async def endpoint(request: Request) -> ASGIApp:
             try:
                 admitted = self._authenticator.admit(request.scope["headers"])
+                show_key(request.scope)
                 return await answer(admitted.key_id, request)
             except UpgradeRefused as refused:
                 body = error(refused.code, refused.message, refused.status)

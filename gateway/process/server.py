@@ -7,21 +7,24 @@ import gc
 import logging
 import resource
 import sys
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 import uvicorn
 
 from gateway import logs
 from gateway.app import Gateway
-from gateway.client.http_protocol import HttpProtocol
-from gateway.client.socket import CLOSE_TIMEOUT, ClientSocket
+from gateway.client.handshake import CLOSE_TIMEOUT
+from gateway.client.http_protocol import ClientHttp
+from gateway.client.socket import ClientSocket
 from gateway.config.configured_upstreams import upstreams
 from gateway.process import children
 from gateway.process.embedded_valkey import EmbeddedValkey
-from gateway.process.listening import Listener, OrderlyServer, listen
+from gateway.process.listening import BACKLOG, Listener, OrderlyServer, listen
 
 if TYPE_CHECKING:
+    import asyncio
     import socket
     from collections.abc import Callable
     from types import FrameType
@@ -44,13 +47,16 @@ class GatewayServer(OrderlyServer):
         settings = gateway.settings
         self.gateway = gateway
         self._listening = listening
+        door = partial(
+            ClientHttp, gateway.peers, settings.max_head_bytes, settings.handshake_timeout
+        )
         super().__init__(
             uvicorn.Config(
                 gateway.app,
                 host=settings.host,
                 port=settings.port,
                 loop="auto",
-                http=HttpProtocol,
+                http=cast("type[asyncio.Protocol]", door),
                 ws=ClientSocket,
                 ws_max_size=settings.max_frame_bytes,
                 ws_ping_interval=settings.ping_interval,
@@ -60,6 +66,8 @@ class GatewayServer(OrderlyServer):
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,  # the door reads them, from trusted proxies alone
+                backlog=BACKLOG,
                 timeout_graceful_shutdown=round(CLOSE_TIMEOUT) + 2,
             )
         )

@@ -7,12 +7,13 @@ import base64
 import hashlib
 import logging
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import uvicorn
 from uvicorn.server import ServerState
 
-from gateway.client.http_protocol import HttpProtocol
+from gateway.client.http_protocol import ClientHttp
+from gateway.client.peers import Peers
 from gateway.client.socket import ClientSocket
 from gateway.upstream.transport.http.connection import HttpConnection
 from gateway.upstream.transport.http.reply import HttpReply
@@ -156,7 +157,7 @@ async def _app(scope: Any, receive: Any, send: Any) -> None:
 
 _config: Final = uvicorn.Config(
     _app,
-    http=HttpProtocol,
+    http=cast("type[asyncio.Protocol]", ClientHttp),
     ws=ClientSocket,
     ws_max_size=LIMIT,
     ws_ping_interval=None,
@@ -171,11 +172,14 @@ _config.load()
 async def _serve(pieces: list[bytes]) -> bytes:
     state = ServerState()
     loop = asyncio.get_running_loop()
-    wire = Wire(HttpProtocol(config=_config, server_state=state, app_state={}, _loop=loop))
+    given = {"config": _config, "server_state": state, "app_state": {}, "_loop": loop}
+    peers = Peers(1, 1, [])
+    wire = Wire(ClientHttp(peers, 1 << 16, 10.0, **given))
     await wire.feed(pieces)
     async with asyncio.timeout(10):
         await asyncio.gather(*state.tasks)
     assert not state.connections
+    assert peers.open == 0
     return bytes(wire.written)
 
 

@@ -13,10 +13,10 @@ from gateway.client.auth import (
     AdmittedClient,
     Authenticator,
     Headers,
-    UpgradeRefused,
     key_id,
     upstream_headers,
 )
+from gateway.client.refusal import UpgradeRefused
 
 HOST = (b"host", b"gw.example")
 KEY = (b"authorization", b"Bearer sk-one")

@@ -36,6 +36,7 @@ def test_every_field_can_come_from_the_environment_and_the_file(
         "log_level": "debug",
         "log_format": "json",
         "allow_origin": "https://a.example",
+        "trusted_proxy": "10.0.0.0/8",
         "retries": "3",
         "redis_url": "memory",
         "steer_boundary": "item",

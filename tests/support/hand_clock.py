@@ -66,6 +66,6 @@ def hand_clock(socket: ClientSocket) -> HandClock:
     """Give a socket that is open a clock of its own; its pings begin anew with it."""
     clock = HandClock()
     socket.stop_keepalive()
-    socket.loop = cast("asyncio.AbstractEventLoop", clock)
+    socket.loop = socket.writer.loop = cast("asyncio.AbstractEventLoop", clock)
     socket.schedule_ping()
     return clock

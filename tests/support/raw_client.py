@@ -55,6 +55,11 @@ class Raw:
         """Bytes as they are."""
         await self._loop.sock_sendall(self.sock, data)
 
+    async def read(self, size: int) -> bytes:
+        """So many bytes at most, none at the end of the connection."""
+        with anyio.fail_after(10):
+            return await self._loop.sock_recv(self.sock, size)
+
     async def send(self, payload: bytes | str | dict[str, Any] = b"", opcode: int = TEXT) -> None:
         """One frame that is a whole message."""
         await self.write(frame(payload, opcode))

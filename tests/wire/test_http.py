@@ -108,6 +108,7 @@ async def test_health_counts_connections() -> None:
     async with standing() as stand:
         answer, said = await asked(stand, "GET", "/health")
         assert (answer.status, said["status"], said["connections"]) == (200, "ok", 0)
+        assert (said["sockets"], said["refused"]) == (1, 0)
         assert said["store"] == {"state": "ok", "reasons": []}
         assert set(said["counters"].values()) == {0}
         assert "responses_not_stored" in said["counters"]

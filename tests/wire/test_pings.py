@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.lowlevel
 
-from gateway.client.socket import unacknowledged
+from gateway.client.paced_writer import unacknowledged
 from tests.support.client import connect
 from tests.support.events import (
     closed,

@@ -8,21 +8,78 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 from typing import Final
 
 import pytest
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from gateway.client.http_protocol import HttpProtocol
+from gateway.client.handshake import Handshake
+from gateway.client.http_protocol import ClientHttp
+from gateway.client.http_reading import HttpReading
 from gateway.client.socket import ClientSocket
 from gateway.process.listening import OrderlyServer
 from gateway.process.server import GatewayServer
 
-#: Methods of the WebSocket class that `ClientSocket` overrides or calls.
+#: Methods of the HTTP class that `HttpReading` and `ClientHttp` override or call.
+HTTP_METHODS: Final = {
+    "_should_upgrade": "decides by all Connection and Upgrade headers, not by the last of each",
+    "_unset_keepalive_if_required": "stops the timer of an idle connection",
+    "connection_lost": "ends the count of the socket, and what refers back to it",
+    "connection_made": "counts the socket and starts its deadline",
+    "data_received": "gives the parser whole heads, and one request at a time",
+    "on_headers_complete": "judges the head before the application sees it",
+    "on_message_begin": "refuses to begin a request while one is under way",
+    "on_message_complete": "notes that the request is whole",
+    "on_response_complete": "turns to the next request",
+    "pause_writing": "pauses whoever writes past the application's send",
+    "resume_writing": "resumes them",
+    "shutdown": "closes a connection that waits for its client to close",
+    "timeout_keep_alive_handler": "ends an idle connection",
+}
+#: Attributes of the HTTP class that `HttpReading` and `ClientHttp` read or set.
+HTTP_ATTRIBUTES: Final = {
+    "app_state": "handed to the WebSocket",
+    "client": "the peer's address",
+    "config": "handed to the WebSocket",
+    "connections": "loses the connection that the WebSocket takes over",
+    "cycle": "the request under way and its answer",
+    "flow": "pauses reading while much waits behind a request",
+    "headers": "judged, and handed to the WebSocket",
+    "loop": "timers",
+    "parser": "gets whole heads; forgotten at the end",
+    "pipeline": "forgotten at the end",
+    "scope": "takes the client's address and the extension that holds the protocol",
+    "server_state": "handed to the WebSocket",
+    "timeout_keep_alive": "seconds for an idle connection",
+    "timeout_keep_alive_task": "its timer",
+    "transport": "where answers go",
+    "url": "judged, and handed to the WebSocket",
+}
+#: Attributes of uvicorn's request and its answer that are read or set.
+CYCLE_ATTRIBUTES: Final = {
+    "disconnected": "the application has nobody to answer",
+    "keep_alive": "nothing can be read after this request",
+    "message_event": "wakes the application",
+    "response_complete": "the next request may begin",
+    "response_started": "no refusal can be written any more",
+    "transport": "replaced: closing waits until the client has read",
+}
+#: Names of uvicorn's flow control that are called or read.
+FLOW_NAMES: Final = {
+    "pause_reading": "too much waits behind a request",
+    "read_paused": "the application does not take the body, so the client is not late",
+    "resume_reading": "reads on to the client's end",
+}
+#: Methods of the WebSocket class that `Handshake` and `ClientSocket` override or call.
 SOCKET_METHODS: Final = {
+    "connection_made": "begins on the door's connection",
+    "handle_connect": "leaves heads that the library refuses to our refusal",
+    "send_500_response": "refuses in JSON",
     "connection_lost": "stops the stall timer; the base queues the disconnect",
     "data_received": "feeds the parser slice by slice",
     "handle_close": "goes on reading, so that no reset overtakes our close frame",
@@ -34,13 +91,13 @@ SOCKET_METHODS: Final = {
     "resume_writing": "resumes the upstreams below the low-water mark",
     "run_asgi": "puts the socket into the ASGI scope",
     "schedule_ping": "goes on pinging after a late pong",
-    "send": "completes the handshake of a refusal",
+    "send": "writes refusals itself, so that they arrive",
     "send_keepalive_ping": "notes what the peer had taken by then",
     "send_receive_event_to_app": "queues bytes and goes on reading",
     "shutdown": "closes with 1012 and a reason",
     "stop_keepalive": "sends no ping after our close frame",
 }
-#: Attributes of the WebSocket class that `ClientSocket` reads or sets.
+#: Attributes of the WebSocket class that `Handshake` and `ClientSocket` read or set.
 SOCKET_ATTRIBUTES: Final = {
     "close_sent": "nothing follows our close frame",
     "close_timeout": "seconds to wait for the peer's close frame",
@@ -49,6 +106,7 @@ SOCKET_ATTRIBUTES: Final = {
     "disconnected": "nothing is written once the transport is lost",
     "frames": "the parts of the message in progress",
     "handshake_complete": "the base logs an error for a handshake that is not",
+    "handshake_initiated": "what comes before it is complete waits",
     "loop": "timers and the clock",
     "pending_ping_payload": "cleared when a ping is given up",
     "ping_sent_at": "compared with the time of the last bytes",
@@ -57,18 +115,6 @@ SOCKET_ATTRIBUTES: Final = {
     "scope": "takes the extension that holds the socket",
     "transport": "where finished frames go",
     "writable": "cleared while the transport is over the high-water mark",
-}
-#: Methods of the HTTP class that `HttpProtocol` overrides or calls.
-HTTP_METHODS: Final = {
-    "_unset_keepalive_if_required": "no timer outlives the connection",
-    "connection_lost": "lets go of the requests",
-    "handle_websocket_upgrade": "lets go of the parser, too",
-}
-#: Attributes of the HTTP class that `HttpProtocol` reads or sets.
-HTTP_ATTRIBUTES: Final = {
-    "cycle": "the request in progress, which refers to the connection",
-    "parser": "refers to the connection, which refers to it",
-    "pipeline": "requests that wait for it",
 }
 #: Methods of the server class that the gateway's servers override or call.
 SERVER_METHODS: Final = {
@@ -121,11 +167,11 @@ def used_of_base(base: type, *ours: type) -> tuple[set[str], set[str]]:
 BASES: Final = pytest.mark.parametrize(
     ("base", "ours", "called", "read"),
     [
-        (WebSocketsSansIOProtocol, (ClientSocket,), SOCKET_METHODS, SOCKET_ATTRIBUTES),
-        (HttpToolsProtocol, (HttpProtocol,), HTTP_METHODS, HTTP_ATTRIBUTES),
+        (HttpToolsProtocol, (HttpReading, ClientHttp), HTTP_METHODS, HTTP_ATTRIBUTES),
+        (WebSocketsSansIOProtocol, (Handshake, ClientSocket), SOCKET_METHODS, SOCKET_ATTRIBUTES),
         (uvicorn.Server, (OrderlyServer, GatewayServer), SERVER_METHODS, SERVER_ATTRIBUTES),
     ],
-    ids=["WebSocketsSansIOProtocol", "HttpToolsProtocol", "Server"],
+    ids=["HttpToolsProtocol", "WebSocketsSansIOProtocol", "Server"],
 )
 
 
@@ -149,7 +195,35 @@ def test_the_tables_name_all_that_is_used(
     assert not unknown, f"neither uvicorn nor the gateway defines {unknown}"
 
 
-@pytest.mark.parametrize("name", sorted(methods(ClientSocket) & set(SOCKET_METHODS)))
-def test_overridden_methods_take_the_same_arguments(name: str) -> None:
-    theirs = list(inspect.signature(getattr(WebSocketsSansIOProtocol, name)).parameters)
-    assert list(inspect.signature(getattr(ClientSocket, name)).parameters) == theirs
+@pytest.mark.parametrize(
+    ("base", "ours", "name"),
+    [
+        (base, ours, name)
+        for base, ours in (
+            (WebSocketsSansIOProtocol, ClientSocket),
+            (WebSocketsSansIOProtocol, Handshake),
+            (HttpToolsProtocol, HttpReading),
+            (HttpToolsProtocol, ClientHttp),
+        )
+        for name in sorted(methods(ours) & methods(base) - {"__init__"})
+    ],
+)
+def test_overridden_methods_take_the_same_arguments(base: type, ours: type, name: str) -> None:
+    theirs = list(inspect.signature(getattr(base, name)).parameters)
+    assert list(inspect.signature(getattr(ours, name)).parameters) == theirs
+
+
+def test_the_request_and_its_flow_have_every_name() -> None:
+    source = inspect.getsource(HttpReading) + inspect.getsource(ClientHttp)
+    assert set(re.findall(r"\bcycle\.(\w+)", source)) == set(CYCLE_ATTRIBUTES)
+    assert set(CYCLE_ATTRIBUTES) <= set_by(RequestResponseCycle)
+    assert set(re.findall(r"\bflow\.(\w+)", source)) == set(FLOW_NAMES)
+    assert set(FLOW_NAMES) <= methods(FlowControl) | set_by(FlowControl)
+
+
+def test_the_door_hands_over_what_the_websocket_has() -> None:
+    assert set(re.findall(r"\bsocket\.(\w+) =", inspect.getsource(ClientHttp.upgrade))) == {
+        "client",
+        "scheme",
+    }
+    assert {"client", "scheme"} <= set_by(WebSocketsSansIOProtocol)

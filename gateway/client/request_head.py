@@ -1,0 +1,120 @@
+"""Judges the head of a request, before anything else sees it. Pure (protocol.md 1)."""
+
+from __future__ import annotations
+
+import binascii
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from gateway.client.refusal import UpgradeRefused
+
+if TYPE_CHECKING:
+    from gateway.client.auth import Headers
+
+#: Bytes of a line and number of header lines that the WebSocket library takes.
+MAX_LINE: Final = 8192
+MAX_LINES: Final = 128
+#: The only version of the WebSocket protocol (RFC 6455).
+VERSION: Final = b"13"
+VERSION_HEADER: Final = {"Sec-WebSocket-Version": "13"}
+
+
+def too_large(message: str) -> UpgradeRefused:
+    """Return the refusal of a head that is too large."""
+    return UpgradeRefused(
+        HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "request_head_too_large", message
+    )
+
+
+def invalid(message: str, headers: dict[str, str] | None = None) -> UpgradeRefused:
+    """Return the refusal of a request that is none."""
+    return UpgradeRefused(HTTPStatus.BAD_REQUEST, "invalid_http_request", message, headers)
+
+
+def check_head(url: bytes, version: str, headers: Headers) -> None:
+    """Check what every request needs.
+
+    Args:
+        url: What was asked for.
+        version: Version of HTTP, such as 1.1.
+        headers: All headers.
+
+    Raises:
+        UpgradeRefused: The head is no head of HTTP/1.1 or 1.0, or it is too large.
+    """
+    if version not in ("1.1", "1.0"):
+        raise invalid("This is no request of HTTP/1.1.")
+    if len(url) > MAX_LINE - len(b"OPTIONS  HTTP/1.1\r\n"):
+        raise too_large(f"The request line is longer than {MAX_LINE} bytes.")
+    if len(headers) > MAX_LINES:
+        raise too_large(f"There are more than {MAX_LINES} header lines.")
+    if any(len(name) + len(value) + 4 > MAX_LINE for name, value in headers):
+        raise too_large(f"A header line is longer than {MAX_LINE} bytes.")
+    hosts = len(_values(headers, b"host"))
+    if hosts > 1 or (hosts == 0 and version == "1.1"):
+        raise invalid("A request needs one Host header.")
+
+
+def is_websocket(headers: Headers) -> bool:
+    """Return whether a request asks for an upgrade to a WebSocket."""
+    options = b",".join(_values(headers, b"connection")).lower().split(b",")
+    upgrades = b",".join(_values(headers, b"upgrade")).lower().split(b",")
+    return b"upgrade" in [one.strip() for one in options] and [one.strip() for one in upgrades] == [
+        b"websocket"
+    ]
+
+
+def check_upgrade(method: str, version: str, headers: Headers) -> None:
+    """Check the head of an upgrade (RFC 6455, 4.2.1).
+
+    Args:
+        method: The request's method.
+        version: Version of HTTP.
+        headers: All headers, whose Host is checked.
+
+    Raises:
+        UpgradeRefused: The WebSocket library would not take this head.
+    """
+    if version != "1.1":
+        raise invalid("An upgrade to a WebSocket needs HTTP/1.1.")
+    if method != "GET":
+        message = "An upgrade to a WebSocket is a GET."
+        raise UpgradeRefused(405, "method_not_allowed", message, {"Allow": "GET"})
+    if _values(headers, b"transfer-encoding"):
+        raise invalid("An upgrade to a WebSocket has no Transfer-Encoding.")
+    if any(value.strip(b"0") for value in _values(headers, b"content-length")):
+        raise UpgradeRefused(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            "request_body_too_large",
+            "An upgrade to a WebSocket has no body.",
+        )
+    if len(_values(headers, b"origin")) > 1:
+        raise invalid("An upgrade has one Origin header at most.")
+    _check_websocket(headers)
+
+
+def _check_websocket(headers: Headers) -> None:
+    versions = _values(headers, b"sec-websocket-version")
+    if len(versions) != 1:
+        raise invalid("An upgrade needs one Sec-WebSocket-Version header.", VERSION_HEADER)
+    if versions[0] != VERSION:
+        raise UpgradeRefused(
+            HTTPStatus.UPGRADE_REQUIRED,
+            "unsupported_websocket_version",
+            "The only version of the WebSocket protocol is 13.",
+            {"Upgrade": "websocket", **VERSION_HEADER},
+        )
+    keys = _values(headers, b"sec-websocket-key")
+    if len(keys) != 1 or not _is_key(keys[0]):
+        raise invalid("An upgrade needs one Sec-WebSocket-Key header: 16 bytes in base64.")
+
+
+def _is_key(key: bytes) -> bool:
+    try:
+        return len(binascii.a2b_base64(key, strict_mode=True)) == 16
+    except binascii.Error:
+        return False
+
+
+def _values(headers: Headers, name: bytes) -> list[bytes]:
+    return [value for header, value in headers if header == name]
