@@ -22,7 +22,7 @@ from tests.support.events import (
     opened,
 )
 from tests.support.raw_client import PING, frame, raw
-from tests.support.serve_process import process
+from tests.support.serve_process import Process, process
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,3 +111,26 @@ async def written(client: Raw, data: bytes) -> bool:
     except ConnectionError:
         return False
     return True
+
+
+@pytest.mark.timeout(180)
+async def test_large_creates_of_closed_connections_are_given_back(tmp_path: Path) -> None:
+    """Every tenth connection sends 20 MB; half of these reach the upstream."""
+
+    async def connection(own: Process, number: int) -> None:
+        async with connect(own.url) as client:
+            size = 20_000_000 if number % 10 == 0 else 1000
+            reaches = number % 20 == 0
+            text = "x" * size
+            await client.create("a", user="short", input=text, generate=reaches)
+            await client.until("response.completed", lane="a", timeout=60)
+        own.fake.exchanges.clear()
+
+    async with process(tmp_path, "--redis-url", "memory", script=short_or_endless) as own:
+        for number in range(1, 10):
+            await connection(own, number)
+        before = own.resident
+        for number in range(200):
+            await connection(own, number)
+        most = own.resident - before
+        assert most < 40 * MIB, f"{most >> 20} MiB"

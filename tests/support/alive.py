@@ -1,0 +1,62 @@
+"""Which of our objects are alive, and a check that reference counts alone free what came since."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import anyio
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+#: The packages whose objects make up a connection.
+OURS = ("gateway.", "lanes.", "steering.", "uvicorn.", "starlette.", "websockets.server")
+#: What is kept on purpose: stored responses, records and verdicts of steers.
+STORES = ("lanes.stores", "steering.stores", "steering.clerk")
+#: A create with this user is one of a connection that has ended.
+MARK = "a create of a connection that has ended"
+
+
+def alive() -> Counter[str]:
+    """How many objects of each of our classes there are, and how many bodies of marked creates."""
+    found: Counter[str] = Counter()
+    for one in gc.get_objects():
+        kind = type(one)
+        module = kind.__module__
+        if isinstance(module, str) and module.startswith(OURS) and not module.startswith(STORES):
+            found[f"{module}.{kind.__qualname__}"] += 1
+        elif kind is dict and one.get("user") == MARK:
+            found["the body of a create"] += 1
+    return found
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Nothing but reference counts frees anything within the block."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+async def gone(before: Counter[str]) -> None:
+    """All that came since has died; whatever is left is named."""
+    left = before
+    with anyio.move_on_after(10):
+        while left := alive() - before:  # noqa: ASYNC110 - nothing tells of a death
+            await anyio.sleep(0.01)
+    assert not left
+
+
+async def twice(play: Callable[[], Awaitable[None]]) -> None:
+    """The second time nothing stays: what the process keeps is there from the first time on."""
+    await play()
+    with uncollected():
+        before = alive()
+        await play()
+        await gone(before)
