@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.hang_guard import HANG
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "bench" / "README.md").read_text("utf-8")
 BENCHES = {
@@ -19,12 +21,12 @@ BENCHES = {
     "token_path": 4,
     "websocket_upstream": 9,
 }
-PARTS = {"__init__", "compare", "measure", "pipeline"}
+PARTS = {"__init__", "compare", "hostile_peers", "measure", "pipeline", "soak"}
 
 
 def run(module: str, *options: str) -> str:
     command = [sys.executable, "-W", "error", "-m", f"bench.{module}", *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=15, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=HANG, check=False)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()
 

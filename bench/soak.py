@@ -1,0 +1,294 @@
+"""A gateway among hostile peers for many minutes: does it answer rightly, and give all back?
+
+Each round `multilane load` checks every answer while the peers of `hostile_peers` come and go and
+connections to the backend break. Then all leave, and the gateway at rest is measured: memory and
+descriptors of the last round must not be above those of an early one by more than a slack.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import re
+import socket
+import sys
+import tempfile
+import time
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
+
+from bench.hostile_peers import PEERS, visits
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+_ROOT = Path(__file__).parents[1]
+#: The round that later ones are compared with: by then all that is loaded lazily is loaded.
+_EARLY = 5
+#: Seconds between two breaks of a connection to the backend.
+_BREAKS = 0.7
+#: Seconds for the gateway to come to rest once all peers have left.
+_REST = 60.0
+#: Characters of a log to show.
+_LOG_END = 6000
+
+
+@dataclass(slots=True)
+class Round:
+    """The gateway at rest after a round, and what happened in it."""
+
+    megabytes: float
+    peak: float
+    descriptors: int
+    load: dict[str, Any]
+    peers: dict[str, int] = field(default_factory=dict)
+    breaks: int = 0
+
+    def row(self, number: int) -> str:
+        """Return the round's line of the table."""
+        responses = self.load["responses"]
+        cells = (
+            number,
+            f"{self.megabytes:.1f}",
+            f"{self.peak:.1f}",
+            self.descriptors,
+            responses["sent"],
+            self.load["steers"]["sent"],
+            self.load["violations"]["count"],
+            sum(self.load["errors"].values()),
+            self.breaks,
+            sum(self.peers.values()),
+        )
+        return "".join(f"{cell:>10}" for cell in cells)
+
+
+_HEADINGS = (
+    "round",
+    "RSS MB",
+    "peak MB",
+    "files",
+    "responses",
+    "steers",
+    "violated",
+    "errors",
+    "breaks",
+    "visits",
+)
+
+
+class Relay:
+    """Stands between gateway and backend, and breaks a connection now and then."""
+
+    def __init__(self, backend: int) -> None:
+        self._backend = backend
+        self._writers: set[asyncio.StreamWriter] = set()
+        self.breaks = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Relay one connection in both directions until either end closes it."""
+        self._writers.add(writer)
+        with suppress(OSError):
+            inner, outer = await asyncio.open_connection("127.0.0.1", self._backend)
+            both = [
+                asyncio.create_task(self._pump(reader, outer)),
+                asyncio.create_task(self._pump(inner, writer)),
+            ]
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            for task in both:
+                task.cancel()
+            outer.transport.abort()
+        self._writers.discard(writer)
+        writer.close()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+                await writer.drain()
+
+    async def breaking(self) -> None:
+        """Break one connection after the other."""
+        while True:
+            await asyncio.sleep(_BREAKS)
+            if self._writers:
+                random.choice(list(self._writers)).transport.abort()
+                self.breaks += 1
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port
+
+
+@asynccontextmanager
+async def _command(log: Path, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run a command of the gateway's beside the soak, listening on its last word, a port."""
+    with log.open("wb") as out:
+        child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "gateway", *words),
+            cwd=log.parent,
+            env=os.environ | {"PYTHONPATH": str(_ROOT)},
+            stdout=out,
+            stderr=out,
+        )
+    try:
+        async with asyncio.timeout(_REST):
+            while True:
+                with suppress(OSError):
+                    _, writer = await asyncio.open_connection("127.0.0.1", int(words[-1]))
+                    writer.close()
+                    break
+                assert child.returncode is None, f"{words[0]} ended with {child.returncode}"
+                await asyncio.sleep(0.05)
+        yield child
+    finally:
+        if child.returncode is None:
+            child.terminate()
+        await child.wait()
+
+
+class Soak:
+    """One gateway, its backend, and the rounds."""
+
+    def __init__(self, where: Path, seconds: float) -> None:
+        self._log = where / "gateway.log"
+        self._seconds = seconds
+        self._ports = [_free_port() for _ in range(3)]
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Soak]:
+        """Start all processes; in the end the gateway must stop as told, without a traceback."""
+        backend, relay, gateway = map(str, self._ports)
+        self._relay = Relay(self._ports[0])
+        serve = ("serve", "--upstream", f"http://127.0.0.1:{relay}/v1", "--model", "rehearse")
+        async with AsyncExitStack() as stack:
+            rehearse = ("rehearse", "--rate", "200", "--port", backend)
+            await stack.enter_async_context(
+                _command(self._log.with_name("rehearse.log"), *rehearse)
+            )
+            between = await asyncio.start_server(self._relay.serve, "127.0.0.1", self._ports[1])
+            stack.callback(between.close)
+            limits = ("--stall-timeout", "5", "--state-dir", str(self._log.parent / "state"))
+            served = _command(self._log, *serve, *limits, "--port", gateway)
+            self._child = await stack.enter_async_context(served)
+            yield self
+            self._child.terminate()
+            code, log = await self._child.wait(), self._log.read_text("utf-8")
+            assert code == 0, f"the gateway ended with {code}: {log[-_LOG_END:]}"
+            broken = log.find("Traceback")
+            assert broken < 0, log[broken : broken + _LOG_END]
+
+    async def round(self) -> Round:
+        """Have everybody come for a while; measure once they have left."""
+        counts: dict[str, int] = {}
+        before = self._relay.breaks
+        port = self._ports[2]
+        tasks = [asyncio.create_task(self._relay.breaking())]
+        for visit, number in PEERS.items():
+            tasks += [asyncio.create_task(visits(visit, port, counts)) for _ in range(number)]
+        try:
+            load = await self._load()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in tasks:
+            assert task.cancelled(), task.exception()
+        await self._rest()
+        megabytes, peak = self._memory()
+        files = len(os.listdir(f"/proc/{self._child.pid}/fd"))
+        return Round(megabytes, peak, files, load, counts, self._relay.breaks - before)
+
+    async def _load(self) -> dict[str, Any]:
+        """Run `multilane load` for a round; its numbers."""
+        shares = ("--fork-share", "0.2", "--steer-share", "0.2", "--slow-readers", "1", "--ahead")
+        size = ("--connections", "4", "--lanes", "6", "--responses", "0", "--timeout", "120")
+        child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "gateway", "load", f"ws://127.0.0.1:{self._ports[2]}"),
+            *(*shares, *size, "--duration", str(self._seconds), "--json"),
+            cwd=_ROOT,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        out, _ = await child.communicate()
+        assert child.returncode in (0, 1), f"multilane load ended with {child.returncode}"
+        numbers: dict[str, Any] = json.loads(out)
+        return numbers
+
+    async def _rest(self) -> None:
+        """Wait until no connection is left, and what each had to do is done."""
+        async with asyncio.timeout(_REST):
+            while self._health()["connections"]:  # noqa: ASYNC110 - there is no event for it
+                await asyncio.sleep(0.2)
+        await asyncio.sleep(1)
+
+    def _health(self) -> dict[str, Any]:
+        with urlopen(f"http://127.0.0.1:{self._ports[2]}/health", timeout=_REST) as answer:
+            health: dict[str, Any] = json.load(answer)
+            return health
+
+    def _memory(self) -> tuple[float, float]:
+        """Return the gateway's memory now, and the most it ever was, in megabytes."""
+        status = Path(f"/proc/{self._child.pid}/status").read_text("ascii")
+        now, most = (re.search(rf"{name}:\s+(\d+)", status) for name in ("VmRSS", "VmHWM"))
+        assert now is not None
+        assert most is not None
+        return int(now[1]) / 1024, int(most[1]) / 1024
+
+
+def faults(rounds: list[Round], slack_megabytes: float, slack_files: int) -> list[str]:
+    """Return what is wrong with these rounds.
+
+    Args:
+        rounds: All of them, in order.
+        slack_megabytes: How far the last may be above the early one.
+        slack_files: The same for descriptors.
+    """
+    early, last = rounds[min(_EARLY, len(rounds)) - 1], rounds[-1]
+    wrong = []
+    if violations := sum(one.load["violations"]["count"] for one in rounds):
+        wrong.append(f"{violations} answers broke the protocol")
+    if last.megabytes > early.megabytes + slack_megabytes:
+        wrong.append(f"memory went from {early.megabytes:.1f} to {last.megabytes:.1f} MB")
+    if last.descriptors > early.descriptors + slack_files:
+        wrong.append(f"descriptors went from {early.descriptors} to {last.descriptors}")
+    return wrong
+
+
+async def _run(minutes: float, seconds: float, slack_megabytes: float, slack_files: int) -> int:
+    rounds: list[Round] = []
+    print("".join(f"{heading:>10}" for heading in _HEADINGS), flush=True)
+    with tempfile.TemporaryDirectory(prefix="multilane-soak-") as where:
+        async with Soak(Path(where), seconds).running() as soak:
+            end = time.monotonic() + 60 * minutes
+            while not rounds or time.monotonic() < end:
+                rounds.append(await soak.round())
+                print(rounds[-1].row(len(rounds)), flush=True)
+    visited: dict[str, int] = {}
+    for one in rounds:
+        visited = {name: visited.get(name, 0) + one.peers.get(name, 0) for name in one.peers}
+    print(", ".join(f"{count} {name}" for name, count in sorted(visited.items())))
+    wrong = faults(rounds, slack_megabytes, slack_files)
+    print("\n".join(wrong) or "no violations, and nothing kept")
+    return 1 if wrong else 0
+
+
+def main() -> int:
+    """Run the soak from the command line; return its exit code."""
+    parser = argparse.ArgumentParser(prog="bench.soak", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--round", type=float, default=45, help="seconds of load in a round")
+    parser.add_argument("--slack-megabytes", type=float, default=16)
+    parser.add_argument("--slack-files", type=int, default=16)
+    given = parser.parse_args()
+    return asyncio.run(_run(given.minutes, given.round, given.slack_megabytes, given.slack_files))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
