@@ -3,6 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
 LOWEST := .venv-lowest
+BEGAN := $(shell date +%s)
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile
 # What `make quick` runs: the machines, without the longest play of hypothesis.
 QUICK := tests/machines tests/lies tests/steering --ignore=tests/steering/test_machine.py
@@ -24,6 +25,7 @@ demo: $(VENV)/demo ## Start a gateway in front of a small real model (a download
 	$(BIN)/multilane demo
 
 test: check tests ## Run everything that CI runs. Changes nothing.
+	@echo "Everything passed, in $$(($$(date +%s) - $(BEGAN))) seconds"
 
 quick: lint ## Run ruff and the tests that open no socket: under a minute.
 	$(PYTEST) --dist worksteal $(QUICK)
