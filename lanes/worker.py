@@ -158,7 +158,7 @@ class Worker:
     def _entries(
         self, create: Create, bound: list[Submission], parent: Node | None
     ) -> tuple[Entry, ...]:
-        items = input_items(create.body.get("input"))
+        items = input_items(create.body.get("input"), self._archive.max_chain)
         if bound:
             items = steers_first(bound, items)
         conversation = create.body.get("conversation") is not None

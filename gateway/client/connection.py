@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from gateway.client.frame_queue import FrameQueue
 from gateway.client.frames import FrameRefusal, read
+from gateway.client.large_frames import LARGE, FrameLimits
 from gateway.client.outbox import SocketOutbox
 from gateway.config.configured_upstreams import default_model
 from lanes.board import Board
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from gateway.config.settings import Settings
     from gateway.persistence.stores import Stores
     from lanes.ports import Upstream
+    from steering.frames import Steer
 
 #: The message in the socket's queue that ends a connection at its age limit.
 EXPIRED = "multilane.expired"
@@ -61,6 +64,8 @@ class ClientConnection:
         self._socket = socket
         self._settings = settings
         self._default_model = default_model(settings)
+        limits = FrameLimits(settings.max_chain, settings.max_steer_bytes)
+        self._queue = FrameQueue(socket, limits, self._default_model)
         self._outbox = SocketOutbox(socket)
         self._board = Board(
             settings.max_active, settings.max_named, settings.max_queued, settings.max_queued_bytes
@@ -103,6 +108,8 @@ class ClientConnection:
                 while (message := await receive())["type"] != "websocket.disconnect":
                     if message["type"] == EXPIRED:
                         self._expire()
+                    elif self._queue.busy or len(message["bytes"]) >= LARGE:
+                        self._on_large(message["bytes"])
                     else:
                         self._on_frame(message["bytes"])
                 self._tasks.cancel_scope.cancel()
@@ -152,12 +159,19 @@ class ClientConnection:
             with anyio.move_on_after(timeout):
                 await self._idle.wait()
 
-    def _on_frame(self, data: bytes) -> None:
+    def _on_large(self, data: bytes) -> None:
+        """Have a large frame read aside, and whatever comes before that is done after it."""
+        if self._queue.put(data):
+            self._spawn(self._queue.run, self._on_frame)
+
+    def _on_frame(self, data: bytes, frame: Create | Steer | FrameRefusal | None = None) -> None:
+        """Act on a frame; a large one was read already."""
         if self._socket.unsent > 2 * self._settings.send_buffer_bytes:
             # Answers alone have piled up: the client sends on and on, and reads nothing (D10).
             self._socket.end(1013, "slow_consumer")
             return
-        frame = read(data, self._default_model)
+        if frame is None:
+            frame = read(data, self._default_model)
         if isinstance(frame, Create):
             self._submit(frame)
         elif isinstance(frame, FrameRefusal):

@@ -48,8 +48,8 @@ def read(data: bytes, default_model: str | None = None) -> Create | Steer | Fram
     if kind == "response.steer":
         return Steer(frame, len(data))
     if kind != "response.create":
-        return FrameRefusal(_unknown(kind), _lane(frame))
-    return _create(frame, len(data), default_model)
+        return FrameRefusal(unknown_type(kind), lane_of(frame))
+    return read_create(frame, len(data), default_model)
 
 
 def parse(data: bytes, what: str) -> dict[str, Any]:
@@ -57,23 +57,38 @@ def parse(data: bytes, what: str) -> dict[str, Any]:
     try:
         value = decode(data)
     except ValueError as error:
-        message = f"The {what} is not valid JSON: {_reason(error)}."
-        raise _fault(message, "invalid_json") from None
+        raise not_json(error, what) from None
     if not isinstance(value, dict):
-        raise _fault(f"The {what} must be a JSON object.", code="invalid_request_error")
+        raise not_an_object(what)
     return value
 
 
-def _reason(error: ValueError) -> str:
+def not_json(error: ValueError, what: str) -> ClientFault:
+    """Return the fault of what the decoder refused."""
     reason = str(error).removeprefix("JSON is malformed: ")
-    return _REASONS.get(reason.partition(" - at")[0], reason)
+    reason = _REASONS.get(reason.partition(" - at")[0], reason)
+    return client_fault(f"The {what} is not valid JSON: {reason}.", "invalid_json")
 
 
-def _create(frame: dict[str, Any], size: int, default_model: str | None) -> Create | FrameRefusal:
-    stream_id = _lane(frame)
+def not_an_object(what: str) -> ClientFault:
+    """Return the fault of what is JSON, and no object."""
+    return client_fault(f"The {what} must be a JSON object.", "invalid_request_error")
+
+
+def read_create(
+    frame: dict[str, Any], size: int, default_model: str | None
+) -> Create | FrameRefusal:
+    """Return the create in a frame, once it is checked (see `create_of`).
+
+    Args:
+        frame: The JSON of the frame.
+        size: Its length in bytes.
+        default_model: Serves a create without a `model`.
+    """
+    stream_id = lane_of(frame)
     if "stream_id" in frame and stream_id is None:
         message = "stream_id must be 1 to 256 characters of A-Z, a-z, 0-9, '_', '.' and '-'."
-        return FrameRefusal(_fault(message, code="invalid_stream_id", param="stream_id"))
+        return FrameRefusal(client_fault(message, code="invalid_stream_id", param="stream_id"))
     try:
         return create_of(frame, size, default_model, stream_id)
     except ClientFault as fault:
@@ -107,19 +122,21 @@ def create_of(
     )
 
 
-def _lane(frame: dict[str, Any]) -> str | None:
+def lane_of(frame: dict[str, Any]) -> str | None:
+    """Return the lane that a frame names, if it names a valid one."""
     stream_id = frame.get("stream_id")
     valid = isinstance(stream_id, str) and _STREAM_ID.fullmatch(stream_id)
     return stream_id if valid else None
 
 
-def _unknown(kind: object) -> ClientFault:
+def unknown_type(kind: object) -> ClientFault:
+    """Return the fault of a frame that is neither a create nor a steer."""
     allowed = "Allowed: response.create, response.steer."
     if kind is None:
-        return _fault(f"'type' is missing. {allowed}", "missing_required_parameter", "type")
+        return client_fault(f"'type' is missing. {allowed}", "missing_required_parameter", "type")
     if not isinstance(kind, str):
-        return _fault(f"'type' must be a string. {allowed}", "invalid_type", "type")
-    return _fault(f"Unknown type {kind[:64]!r}. {allowed}", "invalid_value", "type")
+        return client_fault(f"'type' must be a string. {allowed}", "invalid_type", "type")
+    return client_fault(f"Unknown type {kind[:64]!r}. {allowed}", "invalid_value", "type")
 
 
 def _check(frame: dict[str, Any], body: dict[str, Any]) -> None:
@@ -129,17 +146,17 @@ def _check(frame: dict[str, Any], body: dict[str, Any]) -> None:
             "'model' is missing, and this gateway has no default model."
             " GET /v1/models lists what can be asked for."
         )
-        raise _fault(message, "missing_required_parameter", "model")
+        raise client_fault(message, "missing_required_parameter", "model")
     for key, check in _CHECKS.items():
         source = frame if key == "generate" else body
         if key in source:
             check(key, source[key])
     if body.get("background"):
         message = "'background' must not be true: it is not supported over WebSocket."
-        raise _fault(message, "invalid_value", "background")
+        raise client_fault(message, "invalid_value", "background")
     if body.get("previous_response_id") is not None and body.get("conversation") is not None:
         message = "'previous_response_id' and 'conversation' cannot be used together."
-        raise _fault(message, "invalid_value", "conversation")
+        raise client_fault(message, "invalid_value", "conversation")
 
 
 def _typed(wanted: str, *types: type, null: bool = False) -> Callable[[str, object], None]:
@@ -173,13 +190,13 @@ def _metadata(key: str, value: object) -> None:
         raise _wrong(key, "an object of strings or null", value)
     if len(value) > _MAX_PAIRS:
         message = f"'{key}' has {len(value)} pairs; at most {_MAX_PAIRS} are allowed."
-        raise _fault(message, "invalid_value", key)
+        raise client_fault(message, "invalid_value", key)
     for name, text in value.items():
         if not isinstance(text, str):
             raise _wrong(f"{key}.{name[:_MAX_KEY]}", "a string", text, param=key)
         if len(name) > _MAX_KEY or len(text) > _MAX_VALUE:
             message = f"'{key}' allows {_MAX_KEY} characters a key and {_MAX_VALUE} a value."
-            raise _fault(message, "invalid_value", key)
+            raise client_fault(message, "invalid_value", key)
 
 
 def _conversation(key: str, value: object) -> None:
@@ -203,7 +220,7 @@ _CHECKS: dict[str, Callable[[str, object], None]] = {
 
 def _wrong(key: str, wanted: str, value: object, *, param: str | None = None) -> ClientFault:
     message = f"'{key}' must be {wanted}, not {_json_type(value)}."
-    return _fault(message, "invalid_type", param or key)
+    return client_fault(message, "invalid_type", param or key)
 
 
 def _json_type(value: object) -> str:
@@ -212,5 +229,12 @@ def _json_type(value: object) -> str:
     return names.get(type(value), "a number")
 
 
-def _fault(message: str, code: str, param: str | None = None) -> ClientFault:
+def client_fault(message: str, code: str, param: str | None = None) -> ClientFault:
+    """Return a fault of the client's.
+
+    Args:
+        message: What was wrong and what is allowed.
+        code: The machine-readable code.
+        param: The key that is wrong.
+    """
     return ClientFault(message, code=code, param=param)

@@ -9,15 +9,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.streams import StreamReader
 
 from gateway.client.handshake import Handshake
+from gateway.client.large_frames import LARGE
 from gateway.client.peers import EXTENSION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
 #: Bytes to parse at a time: parsed, tiny frames take two hundred times their size.
 SLICE = 16 * 1024
+
+
+class _MovingReader(StreamReader):
+    """A reader that moves a large frame out of its buffer, where the base copies it (D33)."""
+
+    def read_exact(self, n: int) -> Generator[None, None, bytearray]:
+        """Read so many bytes (see `StreamReader.read_exact`)."""
+        return self._moved(n) if n > LARGE else super().read_exact(n)
+
+    def _moved(self, n: int) -> Generator[None, None, bytearray]:
+        while len(self.buffer) < n:
+            if self.eof:
+                raise EOFError("the stream ends within a frame")
+            yield
+        moved, self.buffer = self.buffer, self.buffer[n:]
+        del moved[n:]
+        return moved
 
 
 class ClientSocket(Handshake):
@@ -34,6 +53,8 @@ class ClientSocket(Handshake):
         self._owed_pong = b""
         self._received_at = 0.0
         self._drained_at_ping = 0
+        self._parsing = self._held = False
+        self.conn.reader.__class__ = _MovingReader
 
     # Writing
 
@@ -154,12 +175,27 @@ class ClientSocket(Handshake):
         if len(data) > SLICE and not self.transport.is_closing():
             # The receiver has its turn first; nothing more is read until then.
             self.transport.pause_reading()
+            self._parsing = True
             self.loop.call_soon(self._read_on, data[SLICE:])
 
     def _read_on(self, data: bytes) -> None:
+        self._parsing = False
         if not self.transport.is_closing():
-            self.transport.resume_reading()
+            if not self._held:
+                self.transport.resume_reading()
             self.data_received(data)
+
+    def hold(self) -> None:
+        """Read nothing more from the peer until `go_on`, but parse what was read. Idempotent."""
+        self._held = True
+        if not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    def go_on(self) -> None:
+        """Read on from the peer. Idempotent."""
+        if self._held and not self._parsing and not self.transport.is_closing():
+            self.transport.resume_reading()
+        self._held = False
 
     def handle_ping(self) -> None:
         """Answer a ping; a peer that reads nothing gets only the last pong (RFC 6455, 5.5.3)."""

@@ -8,6 +8,8 @@ from anyio.lowlevel import checkpoint
 from starlette.requests import ClientDisconnect
 
 from gateway.client.frames import parse
+from gateway.client.large_frames import LARGE, parse_large
+from gateway.cpu_thread import run_in_cpu_thread
 from gateway.http.unpacking import UNPACKERS, Unpacker
 from lanes.errors import ClientFault
 
@@ -17,8 +19,13 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 
-async def read_object(request: Request, most: int) -> tuple[dict[str, Any], bytes]:
+async def read_object(request: Request, most: int, max_items: int) -> tuple[dict[str, Any], bytes]:
     """Return the JSON object in a body, and its bytes as they are unpacked.
+
+    Args:
+        request: The request.
+        most: Bytes that the body may have.
+        max_items: Items that its input may have, if the body is large (D33).
 
     Raises:
         ClientFault: It is not JSON (400, 415), is packed in a way that is unknown here (415), or
@@ -41,7 +48,9 @@ async def read_object(request: Request, most: int) -> tuple[dict[str, Any], byte
             raise _too_large(most)
         pieces.append(piece)
     body = b"".join(pieces)
-    return parse(body, "body"), body
+    if len(body) < LARGE:
+        return parse(body, "body"), body
+    return await run_in_cpu_thread(parse_large, body, "body", max_items), body
 
 
 def _unpacker(request: Request) -> Unpacker | None:

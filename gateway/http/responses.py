@@ -54,7 +54,8 @@ class ResponseCreation:
     async def create(self, key_id: str, request: Request) -> ASGIApp:
         """Return what answers a create, or raise why it is refused."""
         self._running.check()
-        fields, body = await read_object(request, self._engine.settings.max_frame_bytes)
+        settings = self._engine.settings
+        fields, body = await read_object(request, settings.max_frame_bytes, settings.max_chain)
         streams = _streams(fields)
         create = create_of(fields, len(body), self._default_model)
         headers = self._relayed(request.scope["headers"])

@@ -7,10 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from gateway.cpu_thread import run_in_cpu_thread
 from gateway.logs import ThrottledWarnings
 from gateway.upstream import model_list
 from gateway.upstream.detection.detector import DialectDetector
 from gateway.upstream.dialect import AUTO, Dialect, check_transport
+from gateway.upstream.large_request import large_request
 from gateway.upstream.transport.faults import BackendAnswered, backend_fault
 from gateway.upstream.transport.http.client import HttpClient
 from gateway.upstream.transport.websocket.client import WebSocketClient
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("multilane.upstream")
 
+#: An input that has more of either is made into a request aside (D33).
+_MANY_ITEMS, _MANY_BYTES = 1000, 256 * 1024
 #: Stands in until the dialect is detected: the path and the key's header that most backends have.
 _UNDETECTED: Final = Dialect(AUTO, Profile())
 
@@ -115,7 +119,10 @@ class Backend:
         if not self._ready:
             await self._ensure_dialect(headers, body.get("model"))
         dialect, sender, sent = self._dialect, self._sender, self._headers(headers)
-        request = dialect.request(body, items)
+        if len(items) > _MANY_ITEMS or sum(map(len, items)) > _MANY_BYTES:
+            request = await run_in_cpu_thread(large_request, dialect, body, items)
+        else:
+            request = dialect.request(body, items)
         try:
             stream = await sender.post(dialect.path, request, sent)
         except UpstreamFault as fault:

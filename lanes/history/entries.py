@@ -18,6 +18,19 @@ CallKey = tuple[str, str]
 _ANSWERED_BY_ID = frozenset({"mcp_approval_request", "local_shell_call"})
 
 
+class EncodedItem(dict[str, Any]):
+    """An item that was encoded when it was read: `data` is its JSON (D33).
+
+    Its long strings are in `data` alone. Only its names are whole here as well.
+    """
+
+    __slots__ = ("data",)
+
+    def __init__(self, item: Mapping[str, Any], data: bytes) -> None:
+        super().__init__(item)
+        self.data = data
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One item of history: the JSON that is replayed, and the names that refer to it.
@@ -42,7 +55,7 @@ class Entry:
         """
         item_id = item.get("id")
         if data is None or item.get("type") in _ANSWERED_BY_ID:
-            data = encode(item)
+            data = item.data if isinstance(item, EncodedItem) else encode(item)
         return cls(
             data,
             item_id if isinstance(item_id, str) else None,
@@ -50,12 +63,25 @@ class Entry:
         )
 
 
-def input_items(value: str | Sequence[dict[str, Any]] | None) -> list[dict[str, Any]]:
-    """Return a create's `input` as items: a string is one user message."""
+def input_items(
+    value: str | Sequence[dict[str, Any]] | None, max_items: int | None = None
+) -> list[dict[str, Any]]:
+    """Return a create's `input` as items: a string is one user message.
+
+    Raises ClientFault if there are more than `max_items`.
+    """
     if isinstance(value, str):
         content = [{"type": "input_text", "text": value}]
         return [{"type": "message", "role": "user", "content": content}]
+    if value is not None and max_items is not None and len(value) > max_items:
+        raise too_many_items(len(value), max_items)
     return list(value or ())
+
+
+def too_many_items(count: int, most: int) -> ClientFault:
+    """Return the error of an `input` that is longer than a chain may be."""
+    message = f"'input' has {count} items; at most {most} are allowed."
+    return ClientFault(message, code="too_many_items", param="input")
 
 
 def answers(item: Mapping[str, Any]) -> CallKey | None:

@@ -21,7 +21,9 @@ BENCHES = {
     "token_path": 4,
     "websocket_upstream": 9,
 }
-PARTS = {"__init__", "compare", "hostile_peers", "measure", "pipeline", "soak"}
+#: `stalls` has a test of its own.
+PARTS = {"__init__", "compare", "hostile_peers", "measure", "pipeline", "probed_gateway", "soak"}
+PARTS |= {"stalls"}
 
 
 def run(module: str, *options: str) -> str:

@@ -54,6 +54,19 @@ async def waiting_in_a_lane(on: Stand) -> None:
     await on.client.error()
 
 
+async def a_large_frame_refused(on: Stand) -> None:
+    for wrong in ({"metadata": "\ud800"}, {"instructions": "x" * 5_000_000}, {"tools": ["x"]}):
+        await on.client.create("a", user=MARK, input="x" * 100_000, **wrong)
+        await on.client.error()
+    await on.client.send("[" * 100_000)
+    await on.client.error()
+
+
+async def a_large_frame_answered(on: Stand) -> None:
+    await on.turn("a", user=MARK, input=[{"role": "user", "content": "x" * 500_000}])
+    await on.client.create("a", user=MARK, input="x" * 500_000)
+
+
 async def followed(on: Stand) -> None:
     parent = await talking(on, "a", "one", user=MARK)
     await parent.steer()
@@ -111,6 +124,8 @@ SCENES: list[Scene] = [
     streaming,
     waiting_for_the_head,
     waiting_in_a_lane,
+    a_large_frame_refused,
+    a_large_frame_answered,
     followed,
     before_the_successor,
     waiting_for_a_boundary,

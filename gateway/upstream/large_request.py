@@ -1,0 +1,25 @@
+"""A request with a large input, made in steps that are all short (D33). Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lanes.long_strings import LONG, LongStrings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gateway.upstream.dialect import Dialect
+
+
+def large_request(dialect: Dialect, body: Mapping[str, Any], items: Sequence[bytes]) -> bytes:
+    """Return what `dialect.request` does, without moving the input's long strings through it.
+
+    Args:
+        dialect: The backend's.
+        body: The client's request.
+        items: The whole effective input, each item as JSON.
+    """
+    strings = LongStrings()
+    short = [strings.cut(item) if len(item) > LONG else item for item in items]
+    return strings.restore(dialect.request(body, short))

@@ -1,0 +1,204 @@
+"""Long plain strings cut out of JSON, so that what is left is short, and put back later. Pure.
+
+A string is plain if it has no escape, as base64 has none: then its JSON is the same within any
+other string. A mark stands for it meanwhile, a short string that nobody can guess; it may be moved,
+copied and joined with others. No step takes longer than copying the strings does.
+
+Some encoders escape a few characters of base64 all the same: every slash, or the `=` at its end.
+The former are undone; beside the latter the long words of a string are cut out one by one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from typing import TYPE_CHECKING, Final
+
+from lanes.codec import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Bytes from which on a string is cut out.
+LONG: Final = 4096
+#: Bytes for each escape from which on a string has few of them.
+_FEW: Final = 1024
+#: Bytes to look at in one call.
+_WINDOW: Final = 256 * 1024
+_BACKSLASH: Final = ord("\\")
+#: What a string holds, up to its end or to an escape that the window cuts.
+_CONTENT: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+#: How long the number in a mark is, and what follows it.
+_DIGITS, _TAIL = 8, 2
+
+
+class TooMuch(Exception):
+    """The JSON has more bytes or values than is allowed."""
+
+
+class LongStrings:
+    """The strings that were cut out of some JSON.
+
+    Equal strings have equal marks, and a mark has a blank if its string has one.
+
+    Args:
+        max_rest: Bytes that may be left, without the strings.
+        max_values: Values that may be in there.
+        check: Whether the strings have to be checked: nobody decoded them yet.
+    """
+
+    def __init__(
+        self, *, max_rest: int | None = None, max_values: int | None = None, check: bool = False
+    ) -> None:
+        self._max_rest = max_rest
+        self._max_values = max_values
+        self._check = check
+        self._mark = secrets.token_hex(12).encode()
+        self._strings: list[memoryview] = []
+        self._known: dict[tuple[int, bytes, bytes], list[int]] = {}
+
+    def cut(self, data: bytes) -> bytes:
+        """Return the JSON with a mark for each long plain string.
+
+        Invalid JSON stays so, whatever is cut out.
+
+        Raises:
+            TooMuch: More is left than is allowed.
+            ValueError: A long string is not valid.
+        """
+        pieces: list[bytes] = []
+        gaps: list[bytes] = []
+        at = kept = cut = 0
+        while (start := data.find(b'"', at)) >= 0:
+            self._bound(start - cut, len(gaps))
+            gaps.append(data[at:start])
+            end = _string_end(data, start + 1)
+            if end < 0:
+                break
+            if end - start > LONG:
+                for begin, stop, string in _plain(data, start + 1, end):
+                    if self._check:
+                        _check_plain(string)
+                    pieces += (data[kept:begin], self._marked(string))
+                    kept, cut = stop, cut + stop - begin
+            at = end + 1
+        self._bound(len(data) - cut, len(gaps))
+        if self._max_values is not None:
+            self._bound(0, _values(b"".join(gaps)) + _values(data[at:]))
+        return b"".join((*pieces, data[kept:])) if pieces else data
+
+    def restore(self, data: bytes) -> bytes:
+        """Return JSON with the strings in the place of their marks."""
+        head, *parts = data.split(self._mark)
+        if not parts:
+            return data
+        pieces: list[bytes | memoryview] = [head]
+        for part in parts:
+            pieces += (self._strings[int(part[:_DIGITS])], part[_DIGITS + _TAIL :])
+        return b"".join(pieces)
+
+    def restored_size(self, data: bytes) -> int:
+        """Return how many bytes `restore` would make of it."""
+        parts = data.split(self._mark)[1:]
+        marks = len(parts) * (len(self._mark) + _DIGITS + _TAIL)
+        return len(data) - marks + sum(len(self._strings[int(part[:_DIGITS])]) for part in parts)
+
+    def _bound(self, rest: int, values: int) -> None:
+        if self._max_rest is not None and rest > self._max_rest:
+            raise TooMuch(f"more than {self._max_rest} bytes beside its long plain strings")
+        if self._max_values is not None and values > self._max_values:
+            raise TooMuch(f"more than {self._max_values} values")
+
+    def _marked(self, string: memoryview) -> bytes:
+        """Return the mark of a string."""
+        key = len(string), bytes(string[:32]), bytes(string[-32:])
+        alike = self._known.setdefault(key, [])
+        digest = hashlib.blake2b(string).digest() if alike else b""
+        for number in alike:
+            if hashlib.blake2b(self._strings[number]).digest() == digest:
+                break
+        else:
+            number = len(self._strings)
+            alike.append(number)
+            self._strings.append(string)
+        return b"%b%0*d%b" % (self._mark, _DIGITS, number, b" ." if _has_blank(string) else b"..")
+
+
+def values_in(data: bytes) -> int:
+    """Return how many values some JSON holds, the items of arrays and the pairs of objects."""
+    if _values(data) < 1000:
+        return _values(data)
+    gaps: list[bytes] = []
+    at = 0
+    while (start := data.find(b'"', at)) >= 0:
+        gaps.append(data[at:start])
+        at = _string_end(data, start + 1) + 1
+        if not at:
+            break
+    return _values(b"".join(gaps)) + _values(data[at:])
+
+
+def _values(outside: bytes) -> int:
+    return outside.count(b",") + outside.count(b"[") + outside.count(b"{")
+
+
+def _string_end(data: bytes, at: int) -> int:
+    """Return where the quote is that ends the string whose content begins at `at`; -1 if none."""
+    end = data.find(b'"', at)
+    if end < 0 or data[end - 1] != _BACKSLASH:
+        return end
+    while (match := _CONTENT.match(data, at, at + _WINDOW)) and match.end() > at:
+        at = match.end()
+    return at if data[at : at + 1] == b'"' else -1
+
+
+def _plain(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, memoryview]]:
+    """Yield what can be cut out of a long string: from where to where, and what stands for it."""
+    view = memoryview(data)
+    escapes = data.count(b"\\", start, end)
+    if not escapes:
+        yield start, end, view[start:end]
+    elif escapes == data.count(b"\\/", start, end):
+        yield start, end, memoryview(_without_escaped_slashes(data, start, end))
+    elif escapes * _FEW < end - start:
+        at = start
+        while at < end:
+            stop = data.find(b"\\", at, end)
+            stop = end if stop < 0 else stop
+            if stop - at > LONG and _is_word(data, at, stop):
+                yield at, stop, view[at:stop]
+            at = stop + (6 if data[stop + 1 : stop + 2] == b"u" else 2)
+
+
+def _is_word(data: bytes, start: int, stop: int) -> bool:
+    """Return whether this is one word, and no part of JSON that is the content of the string."""
+    return data[start] not in b":," and not any(
+        data.find(mark, start, stop) >= 0 for mark in (b" ", b"[", b"]", b"{", b"}")
+    )
+
+
+def _without_escaped_slashes(data: bytes, start: int, end: int) -> bytes:
+    """Return a string whose only escape is that of slashes, without it; a window at a time."""
+    pieces = []
+    while start < end:
+        stop = min(start + _WINDOW, end)
+        stop += data[stop - 1] == _BACKSLASH
+        pieces.append(data[start:stop].replace(b"\\/", b"/"))
+        start = stop
+    return b"".join(pieces)
+
+
+def _has_blank(string: memoryview) -> bool:
+    return any(b" " in bytes(string[at : at + _WINDOW]) for at in range(0, len(string), _WINDOW))
+
+
+def _check_plain(string: memoryview) -> None:
+    """Raise ValueError if a string without escapes is no JSON; look at a window at a time."""
+    at = 0
+    while at < len(string):
+        stop = min(at + _WINDOW, len(string))
+        while stop < len(string) and string[stop] & 0xC0 == 0x80 and stop < at + _WINDOW + 4:
+            stop += 1  # a character ends first
+        decode(b'"%b"' % bytes(string[at:stop]))
+        at = stop
