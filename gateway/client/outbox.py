@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 #: More queued bytes than this do not wait for the turn to end: the transport has to see them to
 #: push back.
 _MANY_BYTES = 64 * 1024
+#: Frames of fewer bytes than this have their heads prepared.
+_PREPARED = 2048
 
 
 class FrameWriter(Protocol):
@@ -79,8 +81,8 @@ class SocketOutbox(PacedStreams):
         size = len(payload)
         if not self._frames:
             self._soon(self.flush)
-        if 126 <= size < 65536:
-            self._frames.append(b"\x81\x7e%c%c%b" % (size >> 8, size & 255, payload))
+        if size < _PREPARED:
+            self._frames.append(_HEADERS[size] + payload)
         else:
             self._frames += (_header(size), payload)
         self._size += size
@@ -119,3 +121,7 @@ def _header(size: int) -> bytes:
     if size < 65536:
         return b"\x81\x7e" + size.to_bytes(2, "big")
     return b"\x81\x7f" + size.to_bytes(8, "big")
+
+
+#: The heads of the frames of nearly all events, by size: a look-up costs half of making one.
+_HEADERS = tuple(map(_header, range(_PREPARED)))

@@ -126,6 +126,8 @@ class Part:
         text_done: Whether the text's `done` event was sent.
         open: Whether the part may still get text.
         head: The JSON of a flat delta event up to the delta itself, made once.
+        delta_type: The type of the part's deltas; here, and not only in `kind`, for the token path.
+        index_key: The key of `source_index` in them, likewise.
     """
 
     kind: PartKind
@@ -141,8 +143,11 @@ class Part:
     text_done: bool = False
     open: bool = True
     head: bytes = b""
+    delta_type: str = ""
+    index_key: str | None = None
 
     def __post_init__(self) -> None:
+        self.delta_type, self.index_key = self.kind.delta, self.kind.index_key
         event = {"type": self.kind.delta, **self._place()}
         if self.kind is OUTPUT_TEXT:
             event["logprobs"] = []

@@ -96,9 +96,9 @@ class Run:
         if (
             live is not None
             and type(event) is dict
-            and event.get("type") == live.kind.delta
+            and event.get("type") == live.delta_type
             and event.get("item_id") == live.source_id
-            and event.get(live.kind.index_key) == live.source_index
+            and event.get(live.index_key) == live.source_index
             and event.keys() <= FLAT
             and not event.get("logprobs")
             and type(delta := event.get("delta")) is str
