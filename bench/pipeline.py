@@ -7,6 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from gateway.client.outbox import SocketOutbox
+from gateway.http.sse import SseOutbox, SseWriter
 from gateway.upstream.transport.http.sse import SseSplitter
 from lanes.codec import encode
 from lanes.events import Stamp
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from lanes.ports import Event
 
 _TEXT = "of the sea and the wind, "
+_HEARTBEAT = 3600.0  # seconds
 _LIMIT = 1 << 20  # bytes of one event
 _ITEM = "msg_0123456789abcdef0123456789abcdef"
 
@@ -81,12 +83,14 @@ class Pipeline:
 
     Args:
         converter: Converts Chat Completions, None for a backend of the Responses API.
-        stream_id: The client's lane.
+        stream_id: The client's lane; None over HTTP, as server-sent events.
     """
 
-    def __init__(self, converter: ChatConverter | None = None, stream_id: str = "lane-1") -> None:
+    def __init__(
+        self, converter: ChatConverter | None = None, stream_id: str | None = "lane-1"
+    ) -> None:
         self.writer = Discard()
-        self.outbox = SocketOutbox(self.writer)
+        self.outbox = SocketOutbox(self.writer) if stream_id else self._http()
         self._split = SseSplitter(_LIMIT).feed
         self._convert: Callable[[list[Event]], list[Event]] | None = None
         if converter is not None:
@@ -102,6 +106,11 @@ class Pipeline:
             clock=time.time,
         )
         self._receive = self.run.receive
+
+    def _http(self) -> SseOutbox:
+        outbox = SseOutbox()
+        outbox.open(SseWriter(self.writer.write_frames, _HEARTBEAT))
+        return outbox
 
     def sink(self, events: list[Event]) -> None:
         """Take the events of one read, without a flush."""
@@ -127,18 +136,24 @@ class Replayed:
         opened: The bytes before the first measured read.
         data: The measured read.
         converter: Makes the converter of each pipeline, None for the Responses API.
+        stream_id: The client's lane; None over HTTP.
     """
 
     def __init__(
-        self, opened: bytes, data: bytes, converter: Callable[[], ChatConverter] | None = None
+        self,
+        opened: bytes,
+        data: bytes,
+        converter: Callable[[], ChatConverter] | None = None,
+        stream_id: str | None = "lane-1",
     ) -> None:
+        self._stream_id = stream_id
         self._opened = opened
         self._data = data
         self._converter = converter
 
     def fresh(self) -> None:
         """Open a new pipeline and check that it relays."""
-        self.pipeline = Pipeline(self._converter() if self._converter else None)
+        self.pipeline = Pipeline(self._converter() if self._converter else None, self._stream_id)
         self._read = self.pipeline.read
         self._read(self._opened)
         before = self.pipeline.writer.writes

@@ -20,6 +20,7 @@ from gateway.client.http_protocol import RETRY_AFTER, no_room
 from gateway.client.peers import EXTENSION, Peers
 from gateway.client.refusal import UpgradeRefused, error
 from gateway.config.configured_upstreams import default_model, upstreams
+from gateway.http.answers import Wires
 from gateway.http.cors import Cors
 from gateway.http.engine import Engine
 from gateway.http.errors import refusal
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from gateway.client.auth import Headers
     from gateway.config.settings import Settings
+    from gateway.http.answers import Wire
 
 log = logging.getLogger("multilane")
 
@@ -69,8 +71,14 @@ class Gateway:
             settings.max_connections, settings.max_pending_per_address, settings.trusted_proxy
         )
         self._numbers = count(1)
+        wires = Wires(
+            _connection,
+            settings.heartbeat_interval,
+            settings.send_buffer_bytes,
+            settings.stall_timeout,
+        )
         creation = ResponseCreation(
-            Engine(self._upstreams, self._stores, settings), self._running, self._relayed
+            Engine(self._upstreams, self._stores, settings), self._running, wires, self._relayed
         )
         self.app = Starlette(
             routes=[
@@ -194,6 +202,12 @@ class _Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._authenticatorway.serve(WebSocket(scope, receive, send), receive)
+
+
+def _connection(scope: Scope) -> Wire:
+    """Return the connection that a request came by."""
+    connection: Wire = scope["extensions"][EXTENSION]
+    return connection
 
 
 def _connections(number: int) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 from starlette.responses import Response
@@ -26,13 +27,72 @@ _STREAM_HEADERS = [
 ]
 
 
+class Wire(Protocol):
+    """A client's connection, as an answer writes to it."""
+
+    def bound(
+        self,
+        high: int,
+        stall_timeout: float,
+        on_full: Callable[[], None],
+        on_room: Callable[[], None],
+    ) -> None:
+        """Bound the unsent bytes (D10).
+
+        Args:
+            high: Unsent bytes at which it is full.
+            stall_timeout: Seconds in which a full one has to get rid of something.
+            on_full: Called when it gets full.
+            on_room: Called when half of `high` is left.
+        """
+
+    def write(self, data: bytes) -> None:
+        """Write a part of the body as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wires:
+    """How answers find the connections of their clients, and what holds for all of these.
+
+    Attributes:
+        of: Returns the connection of a request.
+        heartbeat: Seconds of silence until a comment in a stream.
+        high: Unsent bytes at which a stream pauses.
+        stall_timeout: Seconds in which a client has to read something.
+    """
+
+    of: Callable[[Scope], Wire]
+    heartbeat: float
+    high: int
+    stall_timeout: float
+
+    def bound(self, wire: Wire, on_full: Callable[[], None], on_room: Callable[[], None]) -> None:
+        """Bound what a stream leaves unsent.
+
+        Args:
+            wire: The client's connection.
+            on_full: Called when it gets full.
+            on_room: Called when there is room again.
+        """
+        wire.bound(self.high, self.stall_timeout, on_full, on_room)
+
+    def finish(self, wire: Wire) -> None:
+        """Let the client read what is left, as long as it reads."""
+        wire.bound(0, self.stall_timeout, _nothing, _nothing)
+
+
+def _nothing() -> None:
+    """Do nothing: the answer is whole."""
+
+
 class WholeAnswer:
     """Answers with the response object, once the response is over.
 
     `ended` returns it when it is, or the fault instead; it is cancelled once the client has left.
     """
 
-    def __init__(self, ended: Callable[[], Awaitable[bytes | Fault]]) -> None:
+    def __init__(self, wires: Wires, ended: Callable[[], Awaitable[bytes | Fault]]) -> None:
+        self._wires = wires
         self._ended = ended
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -45,6 +105,7 @@ class WholeAnswer:
                 if isinstance(response, bytes)
                 else refusal(response)
             )
+            self._wires.finish(self._wires.of(scope))
             await answer(scope, receive, send)
             tasks.cancel_scope.cancel()
 
@@ -54,18 +115,18 @@ class StreamedAnswer:
 
     Args:
         source: Where they come from.
-        heartbeat: Seconds of silence until a comment.
+        wires: Finds the client's connection.
         carry: What makes them come, if that is to end when the client leaves.
     """
 
     def __init__(
         self,
         source: EventSource,
-        heartbeat: float,
+        wires: Wires,
         carry: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         self._source = source
-        self._heartbeat = heartbeat
+        self._wires = wires
         self._carry = carry
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,49 +139,32 @@ class StreamedAnswer:
             if self._source.fault is not None:
                 await refusal(self._source.fault)(scope, receive, send)
             else:
-                await self._stream(send)
+                await self._stream(scope, send)
             tasks.cancel_scope.cancel()
 
-    async def _stream(self, send: Send) -> None:
+    async def _stream(self, scope: Scope, send: Send) -> None:
+        wire = self._wires.of(scope)
         await send({"type": "http.response.start", "status": 200, "headers": _STREAM_HEADERS})
-        body = _Body()
-        writer = SseWriter(body.write, self._heartbeat)
+        source = self._source
+        writer = SseWriter(wire.write, self._wires.heartbeat)
+
+        def on_full() -> None:
+            writer.full = True
+            source.pause()
+
+        def on_room() -> None:
+            writer.full = False
+            source.resume()
+
+        self._wires.bound(wire, on_full, on_room)
         try:
-            self._source.open(writer)
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(body.send, send)
-                await self._source.over.wait()
-                self._source.flush()
-                body.end()
+            source.open(writer)
+            await source.over.wait()
+            source.flush()
         finally:
             writer.close()
-            self._source.leave()
-
-
-class _Body:
-    """What was written and not yet sent."""
-
-    def __init__(self) -> None:
-        self._written: list[bytes] = []
-        self._more = True
-        self._news = anyio.Event()
-
-    def write(self, data: bytes) -> None:
-        self._written.append(data)
-        self._news.set()
-
-    def end(self) -> None:
-        self._more = False
-        self._news.set()
-
-    async def send(self, send: Send) -> None:
-        """Send what is written until the end."""
-        while self._more or self._written:
-            await self._news.wait()
-            self._news = anyio.Event()
-            body = b"".join(self._written)
-            self._written.clear()
-            await send({"type": "http.response.body", "body": body, "more_body": True})
+            source.leave()
+        self._wires.finish(wire)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

@@ -125,7 +125,7 @@ class LogFollower:
             size += len(events[self._next])
             self._next += 1
         if size:
-            self._writer.write(b"".join(events[start : self._next]))
+            self._writer.write(events[start : self._next], size)
         if self._next < len(events):
             self.wake()
         elif self._log.over.is_set():

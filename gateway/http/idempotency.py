@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
+    from gateway.http.answers import Wires
     from gateway.http.running import RunningResponses
     from lanes.frames import Create
     from lanes.stores.claims import ClaimStore
@@ -43,13 +44,13 @@ class IdempotentCreates:
     Args:
         claims: The claims of all processes.
         running: Where they run.
-        heartbeat: Seconds of silence until a comment in a stream.
+        wires: Find the clients' connections.
     """
 
-    def __init__(self, claims: ClaimStore, running: RunningResponses, heartbeat: float) -> None:
+    def __init__(self, claims: ClaimStore, running: RunningResponses, wires: Wires) -> None:
         self._claims = claims
         self._running = running
-        self._heartbeat = heartbeat
+        self._wires = wires
         # By API key and name; one leaves once its answer is kept.
         self._logs: dict[tuple[str, str], tuple[str, EventLog]] = {}
 
@@ -71,13 +72,13 @@ class IdempotentCreates:
         """
         log = await self._log(request, create, make)
         if streams:
-            return StreamedAnswer(LogFollower(log), self._heartbeat)
+            return StreamedAnswer(LogFollower(log), self._wires)
 
         async def ended() -> bytes | Fault:
             await log.over.wait()
             return log.fault or log.response
 
-        return WholeAnswer(ended)
+        return WholeAnswer(self._wires, ended)
 
     async def _log(
         self, request: IdempotentRequest, create: Create, make: Callable[[EventLog], Worker]

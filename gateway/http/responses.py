@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from gateway.client.auth import Headers
+    from gateway.http.answers import Wires
     from gateway.http.engine import Engine
     from gateway.http.running import RunningResponses
     from lanes.errors import Fault
@@ -35,6 +36,7 @@ class ResponseCreation:
     Args:
         engine: Makes the workers.
         running: The responses of this process that run for HTTP.
+        wires: Find the clients' connections.
         relayed: Picks the headers that upstreams may see.
     """
 
@@ -42,14 +44,15 @@ class ResponseCreation:
         self,
         engine: Engine,
         running: RunningResponses,
+        wires: Wires,
         relayed: Callable[[Headers], dict[str, str]],
     ) -> None:
         self._engine = engine
         self._running = running
         self._relayed = relayed
         self._default_model = default_model(engine.settings)
-        self._heartbeat = engine.settings.heartbeat_interval
-        self._idempotent = IdempotentCreates(engine.stores.claims, running, self._heartbeat)
+        self._wires = wires
+        self._idempotent = IdempotentCreates(engine.stores.claims, running, wires)
 
     async def create(self, key_id: str, request: Request) -> ASGIApp:
         """Return what answers a create, or raise why it is refused."""
@@ -75,7 +78,7 @@ class ResponseCreation:
                 await worker.carry(create)
             events.over.set()
 
-        return StreamedAnswer(events, self._heartbeat, carry)
+        return StreamedAnswer(events, self._wires, carry)
 
     def _whole(self, create: Create, make: Callable[[Outbox], Worker]) -> WholeAnswer:
         collector = Collector()
@@ -86,7 +89,7 @@ class ResponseCreation:
                 await worker.carry(create)
             return collector.fault or collector.response()
 
-        return WholeAnswer(ended)
+        return WholeAnswer(self._wires, ended)
 
 
 def _streams(fields: dict[str, Any]) -> bool:

@@ -11,13 +11,18 @@ from gateway.client.outbox import PacedStreams
 from lanes.codec import decode, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from lanes.errors import Fault
     from lanes.events import Stamp
 
 #: How the JSON of nearly every event begins.
 _HEAD = b'{"type":"'
+#: An event: its lines before the JSON, the JSON, its number.
+_EVENT = b'%b%b,"sequence_number":%d}\n\n'
+_CHUNK = b"%x\r\n%b\r\n"
+#: How no JSON begins.
+_NONE = b"\0"
 #: More queued bytes than this do not wait for the turn to end (see `SocketOutbox`).
 _MANY_BYTES = 64 * 1024
 #: A comment: it keeps proxies and clients from taking silence for the end.
@@ -28,17 +33,19 @@ def sse_event(stamp: Stamp, body: bytes) -> bytes:
     """Return an event with its number and its lines; `body` is its JSON without the last brace."""
     number = stamp.number
     stamp.number = number + 1
-    name = body[9 : body.find(b'"', 9)] if body.startswith(_HEAD) else b"\\"
-    if b"\\" in name:
-        name = _odd_name(body)
-    return b"event: %b\ndata: %b%b%d}\n\n" % (name, body, stamp.tail, number)
+    return _EVENT % (_lines(body)[0], body, number)
 
 
-def _odd_name(body: bytes) -> bytes:
-    """Return the name of an event whose type comes late or holds what JSON escapes."""
-    name: str = decode(body + b"}")["type"]
-    # A line cannot hold everything that a type can.
-    return "".join(letter for letter in name if letter.isprintable()).encode()
+def _lines(body: bytes) -> tuple[bytes, bytes]:
+    """Return what an event has before its JSON, and how the JSON of all of the same type begins."""
+    end = body.find(b'"', len(_HEAD))
+    name = body[len(_HEAD) : end]
+    if body.startswith(_HEAD) and b"\\" not in name:
+        return b"event: %b\ndata: " % name, body[: end + 1]
+    # Its type comes late, or holds what JSON escapes. A line cannot hold all that a type can.
+    odd: str = decode(body + b"}")["type"]
+    name = "".join(letter for letter in odd if letter.isprintable()).encode()
+    return b"event: %b\ndata: " % name, _NONE
 
 
 class EventSource(Protocol):
@@ -73,39 +80,38 @@ class EventSource(Protocol):
 
 
 class SseWriter:
-    """Writes events to one client, and a comment whenever there were none for long.
+    """Writes events to one client as chunks (RFC 9112, 7.1), and comments into silence.
 
     Args:
-        write: Takes the bytes.
-        heartbeat: Seconds of silence until a comment.
+        send: Takes the bytes.
+        heartbeat: Seconds of silence until there is a comment at the latest.
     """
 
-    def __init__(self, write: Callable[[bytes], None], heartbeat: float) -> None:
-        self._write = write
-        self._heartbeat = heartbeat
-        self._loop = asyncio.get_running_loop()
-        self._wrote_at = self._loop.time()
-        self._beat = self._loop.call_later(heartbeat, self._on_beat)
+    def __init__(self, send: Callable[[bytes], None], heartbeat: float) -> None:
+        self.send = send
+        #: Whether nothing was written for a while; what counts is that it is cheap to deny.
+        self.silent = False
         #: Whether the client is behind, so that it is not silence when nothing comes.
         self.full = False
+        self._pause = heartbeat / 2
+        self._loop = asyncio.get_running_loop()
+        self._beat = self._loop.call_later(self._pause, self._on_beat)
 
-    def write(self, events: bytes) -> None:
-        """Write whole events."""
-        self._wrote_at = self._loop.time()
-        self._write(events)
+    def write(self, events: Sequence[bytes], size: int) -> None:
+        """Write whole events, of so many bytes together."""
+        self.silent = False
+        self.send(_CHUNK % (size, b"".join(events)))
 
     def close(self) -> None:
         """Send no more comments."""
         self._beat.cancel()
 
     def _on_beat(self) -> None:
-        """Send a comment if it is time; one timer serves all events that came in between."""
-        now = self._loop.time()
-        if now - self._wrote_at >= self._heartbeat:
-            self._wrote_at = now
-            if not self.full:
-                self._write(_HEARTBEAT)
-        self._beat = self._loop.call_at(self._wrote_at + self._heartbeat, self._on_beat)
+        """Send a comment if nothing was written since the last time."""
+        if self.silent and not self.full:
+            self.write((_HEARTBEAT,), len(_HEARTBEAT))
+        self.silent = True
+        self._beat = self._loop.call_later(self._pause, self._on_beat)
 
 
 class SseOutbox(PacedStreams):
@@ -124,13 +130,21 @@ class SseOutbox(PacedStreams):
         self._soon = asyncio.get_running_loop().call_soon
         self._events: list[bytes] = []
         self._size = 0
+        # Of the event before this one: nearly always its type is the same.
+        self._lines = b""
+        self._type = _NONE
 
     def put(self, stamp: Stamp, body: bytes) -> None:
         """Add the number to an event and queue it, in one step: numbers follow the wire."""
-        event = sse_event(stamp, body)
+        number = stamp.number
+        stamp.number = number + 1
+        if not body.startswith(self._type):
+            self._lines, self._type = _lines(body)
+        event = _EVENT % (self._lines, body, number)
         if not self._events:
             self._soon(self.flush)
-            self.decided.set()
+            if self._writer is None:
+                self.decided.set()
         self._events.append(event)
         self._size += len(event)
         if self._size > _MANY_BYTES:
@@ -152,11 +166,13 @@ class SseOutbox(PacedStreams):
 
     def flush(self) -> None:
         """Hand all that is queued to the writer now, in one write."""
-        if self._events and self._writer is not None:
-            events = b"".join(self._events)
+        writer = self._writer
+        if self._events and writer is not None:
+            # As `SseWriter.write` does, but without the call: this is the token path.
+            writer.silent = False
+            writer.send(_CHUNK % (self._size, b"".join(self._events)))
             self._events.clear()
             self._size = 0
-            self._writer.write(events)
 
     def leave(self) -> None:
         """Send no more: the client is gone, or has all."""

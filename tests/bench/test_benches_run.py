@@ -18,6 +18,7 @@ BENCHES = {
     "delta_parsing": 3,
     "frame_writes": 6,
     "http_clients": 2,
+    "http_face": 4,
     "token_path": 4,
     "websocket_upstream": 9,
 }

@@ -19,9 +19,7 @@ from tests.support.hang_guard import HANG
 from tests.support.judge import StreamJudge
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from anyio.abc import SocketStream
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 Event = dict[str, Any]
 
@@ -37,13 +35,13 @@ class Answer:
         transcript: The events so far.
     """
 
-    def __init__(self, stream: SocketStream, judge: StreamJudge | None) -> None:
+    def __init__(self, receive: Callable[[], Awaitable[bytes]], judge: StreamJudge | None) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.whole = False
         self.comments: list[str] = []
         self.transcript: list[Event] = []
-        self._stream = stream
+        self._receive = receive
         self._parser = HttpResponseParser(self)
         self._body = bytearray()
         self._headed = False
@@ -97,12 +95,13 @@ class Answer:
 
     async def _block(self) -> str | None:
         while True:
-            block, found, rest = bytes(self._body).partition(b"\n\n")
-            if found:
-                self._body = bytearray(rest)
-                return block.decode()
+            end = self._body.find(b"\n\n")
+            if end >= 0:
+                block = self._body[:end].decode()
+                del self._body[: end + 2]
+                return block
             if self.whole:
-                assert not block, block
+                assert not self._body, self._body
                 return None
             await self._read()
 
@@ -123,10 +122,6 @@ class Answer:
             self._judge.finish()
         return self.transcript
 
-    async def leave(self) -> None:
-        """Close the connection."""
-        await self._stream.aclose()
-
     def _event(self, lines: list[str]) -> Event:
         name, data = lines
         assert name.startswith("event: "), name
@@ -141,7 +136,7 @@ class Answer:
 
     async def _read(self) -> None:
         with anyio.fail_after(HANG):
-            self._parser.feed_data(await self._stream.receive())
+            self._parser.feed_data(await self._receive())
 
 
 @asynccontextmanager
@@ -163,7 +158,7 @@ async def requested(
     stream = await anyio.connect_tcp(str(place.hostname), int(place.port or 80))
     async with stream:
         await stream.send("\r\n".join([*head, "", ""]).encode("latin-1") + (body or b""))
-        answer = Answer(stream, StreamJudge() if judged else None)
+        answer = Answer(stream.receive, StreamJudge() if judged else None)
         await answer.head()
         yield answer
 
