@@ -21,7 +21,7 @@ PIECE = re.compile(r"<(\d+)>")
 FUNCTIONS = ("function_call", "function_call_output")
 
 #: Bounded by the number of histories; how long they take is the machine's affair.
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 def asked(dialect: str, items: list[Item]) -> Item:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.machines.drive import Played
 
 # Many examples, and in a parallel run other processes share the cores.
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 TOOLS = [{"type": "function", "name": "f"}, {"type": "custom", "name": "sh"}]
 REQUEST: dict[str, Any] = {"model": "m", "input": "hi", "store": False, "tools": TOOLS}

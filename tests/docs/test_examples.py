@@ -33,7 +33,9 @@ async def test_the_lanes_and_the_fork(base_url: str) -> None:
 
 
 async def test_the_steer_and_what_became_of_it(base_url: str) -> None:
-    lines = (await run(f"{STEER}{BECAME}became_of(first.id)\n", base_url)).splitlines()
+    # Long enough to be steered where this machine has more to do.
+    code = f"{STEER}{BECAME}became_of(first.id)\n".replace("in 60 words", "in 900 words")
+    lines = (await run(code, base_url)).splitlines()
     assert "[incomplete]" in lines
     assert "ants" in lines[-3]
     assert lines[-2] == "[completed]"

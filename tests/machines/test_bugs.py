@@ -15,7 +15,7 @@ BUGS = [*board_bugs.BUGS, *lineage_bugs.BUGS]
 
 
 #: Bounded by the number of plays; how long they take is the machine's affair.
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=[bug.name for bug in BUGS])

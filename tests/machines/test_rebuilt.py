@@ -17,7 +17,7 @@ from tests.machines.plausible import streams
 from tests.machines.test_run_any import follow
 from tests.support.judge import judge
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 def rebuilt(final: bytes) -> list[Event]:

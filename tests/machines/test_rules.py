@@ -8,7 +8,7 @@ from lanes.board import TRANSITIONS
 from tests.machines import rules
 
 #: Bounded by the number of plays; how long they take is the machine's affair.
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 def test_the_rules_hold_and_visit_every_row() -> None:

@@ -24,7 +24,7 @@ PIECE = re.compile(r"<(\d+):(\d+)>")
 
 
 #: Bounded by the number of plays; how long they take is the machine's affair.
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 def pieces(played: Played) -> dict[str, list[int]]:

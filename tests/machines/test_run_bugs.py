@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 #: Bounded by the number of plays; how long they take is the machine's affair.
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=[bug.name for bug in BUGS])

@@ -14,7 +14,7 @@ from gateway.process.llama import MODEL
 from tests.support.client import connect
 from tests.support.gateway import running
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
 
 async def test_what_llamacpp_supports(llama_url: str) -> None:

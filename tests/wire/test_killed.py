@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: An owner is given up 15 s after its last sign of life, by one that has lived for 5.
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(180)
 
 GONE = ("dropped", "owner_gone", None)
 
@@ -40,7 +40,7 @@ async def told(own: Process, steer: str) -> tuple[str, str | None, str | None]:
 
 async def until(own: Process, steer: str, *states: str) -> tuple[str, str | None, str | None]:
     """Ask until it is in one of the states."""
-    with anyio.fail_after(40):
+    with anyio.fail_after(120):
         while (found := await told(own, steer))[0] not in states:  # noqa: ASYNC110
             await anyio.sleep(0.1)
     return found

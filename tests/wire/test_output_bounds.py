@@ -73,7 +73,7 @@ async def test_lanes_share_what_their_connection_may_have() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 async def test_slow_readers_of_endless_answers_cost_what_is_configured(tmp_path: Path) -> None:
     bounds = ("--max-output-bytes", "4MiB", "--max-running-output-bytes", "8MiB")
     async with (
