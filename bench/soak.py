@@ -13,7 +13,6 @@ import json
 import os
 import random
 import re
-import socket
 import sys
 import tempfile
 import time
@@ -68,6 +67,9 @@ class Round:
         return "".join(f"{cell:>10}" for cell in cells)
 
 
+#: How the commands say that they listen, and on which port.
+_LISTENS = re.compile(r"(?:ready http|ws)://127\.0\.0\.1:(\d+)/")
+
 _HEADINGS = (
     "round",
     "RSS MB",
@@ -121,18 +123,18 @@ class Relay:
                 self.breaks += 1
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
+def _port_in(log: Path) -> int | None:
+    """Return the port that a command says in its log, once it listens."""
+    listens = _LISTENS.search(log.read_text("utf-8"))
+    return None if listens is None else int(listens[1])
 
 
 @asynccontextmanager
-async def _command(log: Path, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run a command of the gateway's beside the soak, listening on its last word, a port."""
+async def _command(log: Path, *words: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, int]]:
+    """Run a command of the gateway's beside the soak, on a free port; yields it and the port."""
     with log.open("wb") as out:
         child = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "gateway", *words),
+            *(sys.executable, "-m", "gateway", *words, "--port", "0"),
             cwd=log.parent,
             env=os.environ | {"PYTHONPATH": str(_ROOT)},
             stdout=out,
@@ -140,14 +142,10 @@ async def _command(log: Path, *words: str) -> AsyncIterator[asyncio.subprocess.P
         )
     try:
         async with asyncio.timeout(_REST):
-            while True:
-                with suppress(OSError):
-                    _, writer = await asyncio.open_connection("127.0.0.1", int(words[-1]))
-                    writer.close()
-                    break
+            while (port := _port_in(log)) is None:
                 assert child.returncode is None, f"{words[0]} ended with {child.returncode}"
                 await asyncio.sleep(0.05)
-        yield child
+        yield child, port
     finally:
         if child.returncode is None:
             child.terminate()
@@ -160,24 +158,22 @@ class Soak:
     def __init__(self, where: Path, seconds: float) -> None:
         self._log = where / "gateway.log"
         self._seconds = seconds
-        self._ports = [_free_port() for _ in range(3)]
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Soak]:
         """Start all processes; in the end the gateway must stop as told, without a traceback."""
-        backend, relay, gateway = map(str, self._ports)
-        self._relay = Relay(self._ports[0])
-        serve = ("serve", "--upstream", f"http://127.0.0.1:{relay}/v1", "--model", "rehearse")
+        rehearse = ("rehearse", "--rate", "200")
+        limits = ("--stall-timeout", "5", "--state-dir", str(self._log.parent / "state"))
         async with AsyncExitStack() as stack:
-            rehearse = ("rehearse", "--rate", "200", "--port", backend)
-            await stack.enter_async_context(
-                _command(self._log.with_name("rehearse.log"), *rehearse)
-            )
-            between = await asyncio.start_server(self._relay.serve, "127.0.0.1", self._ports[1])
+            backend = _command(self._log.with_name("rehearse.log"), *rehearse)
+            _, port = await stack.enter_async_context(backend)
+            self._relay = Relay(port)
+            between = await asyncio.start_server(self._relay.serve, "127.0.0.1", 0)
             stack.callback(between.close)
-            limits = ("--stall-timeout", "5", "--state-dir", str(self._log.parent / "state"))
-            served = _command(self._log, *serve, *limits, "--port", gateway)
-            self._child = await stack.enter_async_context(served)
+            upstream = f"http://127.0.0.1:{between.sockets[0].getsockname()[1]}/v1"
+            serve = ("serve", "--upstream", upstream, "--model", "rehearse")
+            served = _command(self._log, *serve, *limits)
+            self._child, self._port = await stack.enter_async_context(served)
             yield self
             self._child.terminate()
             code, log = await self._child.wait(), self._log.read_text("utf-8")
@@ -189,10 +185,9 @@ class Soak:
         """Have everybody come for a while; measure once they have left."""
         counts: dict[str, int] = {}
         before = self._relay.breaks
-        port = self._ports[2]
         tasks = [asyncio.create_task(self._relay.breaking())]
         for visit, number in PEERS.items():
-            tasks += [asyncio.create_task(visits(visit, port, counts)) for _ in range(number)]
+            tasks += [asyncio.create_task(visits(visit, self._port, counts)) for _ in range(number)]
         try:
             load = await self._load()
         finally:
@@ -211,7 +206,7 @@ class Soak:
         shares = ("--fork-share", "0.2", "--steer-share", "0.2", "--slow-readers", "1", "--ahead")
         size = ("--connections", "4", "--lanes", "6", "--responses", "0", "--timeout", "120")
         child = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "gateway", "load", f"ws://127.0.0.1:{self._ports[2]}"),
+            *(sys.executable, "-m", "gateway", "load", f"ws://127.0.0.1:{self._port}"),
             *(*shares, *size, "--duration", str(self._seconds), "--json"),
             cwd=_ROOT,
             stdout=asyncio.subprocess.PIPE,
@@ -229,7 +224,7 @@ class Soak:
         await asyncio.sleep(1)
 
     def _health(self) -> dict[str, Any]:
-        with urlopen(f"http://127.0.0.1:{self._ports[2]}/health", timeout=_REST) as answer:
+        with urlopen(f"http://127.0.0.1:{self._port}/health", timeout=_REST) as answer:
             health: dict[str, Any] = json.load(answer)
             return health
 
