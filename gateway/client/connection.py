@@ -109,9 +109,9 @@ class ClientConnection:
                     if message["type"] == EXPIRED:
                         self._expire()
                     elif self._queue.busy or len(message["bytes"]) >= LARGE:
-                        self._on_large(message["bytes"])
+                        self._on_large(message["bytes"], is_text=message["is_text"])
                     else:
-                        self._on_frame(message["bytes"])
+                        self._on_frame(message["bytes"], message["is_text"])
                 self._tasks.cancel_scope.cancel()
         finally:
             age.cancel()
@@ -159,12 +159,17 @@ class ClientConnection:
             with anyio.move_on_after(timeout):
                 await self._idle.wait()
 
-    def _on_large(self, data: bytes) -> None:
+    def _on_large(self, data: bytes, *, is_text: bool) -> None:
         """Have a large frame read aside, and whatever comes before that is done after it."""
-        if self._queue.put(data):
+        if self._queue.put(data, is_text=is_text):
             self._spawn(self._queue.run, self._on_frame)
 
-    def _on_frame(self, data: bytes, frame: Create | Steer | FrameRefusal | None = None) -> None:
+    def _on_frame(
+        self,
+        data: bytes,
+        is_text: bool,  # noqa: FBT001  (the queue's call)
+        frame: Create | Steer | FrameRefusal | None = None,
+    ) -> None:
         """Act on a frame; a large one was read already."""
         if self._socket.unsent > 2 * self._settings.send_buffer_bytes:
             # Answers alone have piled up: the client sends on and on, and reads nothing (D10).
@@ -174,6 +179,8 @@ class ClientConnection:
             frame = read(data, self._default_model)
         if isinstance(frame, Create):
             self._submit(frame)
+        elif isinstance(frame, FrameRefusal) and is_text and frame.not_utf8:
+            self._socket.fail_text()
         elif isinstance(frame, FrameRefusal):
             self._outbox.error(frame.fault, frame.stream_id)
         elif (submission := self._desk.receive(frame)) is not None:

@@ -50,30 +50,30 @@ class FrameQueue:
         self._socket = socket
         self._limits = limits
         self._default_model = default_model
-        self._frames: deque[bytes] = deque()
+        self._frames: deque[tuple[bytes, bool]] = deque()
         self._bytes = 0
 
-    def put(self, data: bytes) -> bool:
+    def put(self, data: bytes, *, is_text: bool) -> bool:
         """Queue a frame; return whether `run` has to be started."""
-        self._frames.append(data)
+        self._frames.append((data, is_text))
         self._bytes += len(data)
         if self._bytes > _MAX_WAITING and self.busy:
             self._socket.hold()
         starts, self.busy = not self.busy, True
         return starts
 
-    async def run(self, take: Callable[[bytes, Frame | None], None]) -> None:
+    async def run(self, take: Callable[[bytes, bool, Frame | None], None]) -> None:
         """Have each waiting frame taken, the large ones once they are read, until none waits."""
         while self._frames:
-            data = self._frames.popleft()
+            data, is_text = self._frames.popleft()
             self._bytes -= len(data)
             if self._bytes <= _MAX_WAITING:
                 self._socket.go_on()
             if len(data) < LARGE:
-                take(data, None)
+                take(data, is_text, None)
                 await asyncio.sleep(0)
             else:
                 limits, model = self._limits, self._default_model
-                take(data, await run_in_cpu_thread(read_large, data, limits, model))
+                take(data, is_text, await run_in_cpu_thread(read_large, data, limits, model))
             del data
         self.busy = False

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 _STREAM_ID = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 #: Keys that never go upstream: the envelope, and `stream`, which is implicit here.
 _ENVELOPE = frozenset({"type", "stream_id", "generate", "event_id", "stream"})
+_NOT_UTF8 = "a string is not UTF-8"
 #: The decoder's messages, in words for whoever wrote the frame.
 _REASONS = {
     "Input data was truncated": "it ends too early, or holds half of a surrogate pair",
     "Number out of range": "a number is out of range",
     "Integer value out of range": "a number is out of range",
-    "Invalid UTF-8 encoded string": "a string is not UTF-8",
+    "Invalid UTF-8 encoded string": _NOT_UTF8,
 }
 _MAX_PAIRS, _MAX_KEY, _MAX_VALUE = 16, 64, 512
 
@@ -33,6 +34,11 @@ class FrameRefusal:
 
     fault: ClientFault
     stream_id: str | None = None
+
+    @property
+    def not_utf8(self) -> bool:
+        """Whether the decoder found a string that is not UTF-8."""
+        return self.fault.code == "invalid_json" and _NOT_UTF8 in self.fault.message
 
 
 def read(data: bytes, default_model: str | None = None) -> Create | Steer | FrameRefusal:

@@ -6,9 +6,11 @@ lists each one and its use.
 
 from __future__ import annotations
 
+import codecs
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame, Opcode
 from websockets.streams import StreamReader
 
 from gateway.client.handshake import Handshake
@@ -18,6 +20,12 @@ from gateway.client.peers import EXTENSION
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
+    from websockets.frames import Close
+
+_UTF8 = codecs.getincrementaldecoder("utf-8")
+#: Bytes of a text frame beyond ASCII that are checked before they are parsed; in a larger one the
+#: parser checks the strings (D4).
+CHECKED_AT_ONCE = 1 << 20
 #: Bytes to parse at a time: parsed, tiny frames take two hundred times their size.
 SLICE = 16 * 1024
 
@@ -43,13 +51,15 @@ class ClientSocket(Handshake):
     """One WebSocket of a client (protocol.md 1).
 
     Unlike its base it goes on reading while a message waits, delivers text and binary frames alike
-    as bytes (D4), writes finished frames straight to the transport (D3), keeps a peer that is
+    as bytes, writes finished frames straight to the transport (D3), keeps a peer that is
     merely busy, and never waits forever for a peer that is gone.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._fragments = bytearray()
+        #: Checks the fragments of a text message as they come.
+        self._utf8: codecs.IncrementalDecoder | None = None
         self._owed_pong = b""
         self._received_at = 0.0
         self._drained_at_ping = 0
@@ -135,6 +145,8 @@ class ClientSocket(Handshake):
         """Close with the reason why a frame is invalid, and discard what the peer still sends."""
         if self.close_sent:
             return
+        if self.conn.close_rcvd is not None:
+            self._answer_close(self.conn.close_rcvd)
         close = self.conn.close_sent
         code, reason = (close.code, close.reason) if close is not None else (1002, "")
         self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
@@ -143,6 +155,13 @@ class ClientSocket(Handshake):
             # The parser ignores the peer's close frame, so the peer must not wait for ours to end.
             self.transport.write_eof()
         self.linger()
+
+    def _answer_close(self, received: Close) -> None:
+        """Answer a close within a fragmented message like any other, not as the library does."""
+        *pongs, _refusal = [one for one in self.conn.data_to_send() if one]
+        payload = b"" if received.code == 1005 else received.serialize()
+        self.transport.write(b"".join([*pongs, Frame(Opcode.CLOSE, payload).serialize(mask=False)]))
+        self.conn.close_sent = received
 
     def shutdown(self) -> None:
         """Close with 1012 as the server stops, so that our close frame arrives."""
@@ -207,12 +226,43 @@ class ClientSocket(Handshake):
         elif pongs:
             self._owed_pong = pongs[-1]
 
+    def handle_text(self, event: Any) -> None:
+        """Take a text frame, unless it shows already that the message is no UTF-8."""
+        if not event.fin:
+            self._utf8 = _UTF8()
+        if self._is_text(event):
+            super().handle_text(event)
+
+    def _is_text(self, event: Any) -> bool:
+        """Return whether a text message is UTF-8 so far; if not, close with 1007 (D4)."""
+        data = event.data
+        try:
+            if len(data) > CHECKED_AT_ONCE:
+                self._utf8 = None
+            elif self._utf8 is not None:
+                self._utf8.decode(data, event.fin)
+            elif not data.isascii():
+                data.decode()
+        except UnicodeDecodeError:
+            self.fail_text()
+            return False
+        return True
+
+    def fail_text(self) -> None:
+        """Close a connection on which a text message is no UTF-8, and discard what follows."""
+        self.frames, self._utf8 = [], None
+        self._fragments.clear()
+        self.end(1007, "a text message is not UTF-8")
+
     def handle_cont(self, event: Any) -> None:
         """Collect fragments in one buffer: there may be any number, even of empty ones."""
+        if self.close_sent or (self._utf8 is not None and not self._is_text(event)):
+            return
         self._fragments += event.data
         if event.fin:
             self.frames.append(bytes(self._fragments))
             self._fragments.clear()
+            self._utf8 = None
             self.send_receive_event_to_app()
 
     def send_receive_event_to_app(self) -> None:
@@ -220,7 +270,9 @@ class ClientSocket(Handshake):
         data = self.frames[0] if len(self.frames) == 1 else b"".join(self.frames)
         self.frames = []
         if not self.close_sent:
-            self.queue.put_nowait({"type": "websocket.receive", "bytes": data})
+            message: Any = {"type": "websocket.receive", "bytes": data}
+            message["is_text"] = self.curr_msg_data_type == "text"
+            self.queue.put_nowait(message)
 
     def notify(self, kind: str) -> None:
         """Queue a message of our own for the receiver."""

@@ -7,14 +7,12 @@ import json
 from contextlib import suppress
 from typing import Any
 
-import anyio
 import pytest
 from websockets.exceptions import ConnectionClosed
 
 from tests.support.client import connect
 from tests.support.events import reply
 from tests.support.exchange import hung_up
-from tests.support.hang_guard import HANG
 from tests.support.raw_client import BINARY, CLOSE, CONT, PING, PONG, TEXT, Raw, frame, raw
 from tests.support.wire_stand import last_text, sockets, standing, talking
 
@@ -159,14 +157,3 @@ async def test_what_breaks_the_protocol_ends_that_connection_alone() -> None:
                 await hung_up(exchange)
             await unharmed.says(name)
         await unharmed.ends()
-
-
-async def test_invalid_utf8_in_a_text_frame_is_an_error_event() -> None:
-    async with standing() as stand, raw(stand.port) as client:
-        for opcode in (TEXT, BINARY):
-            await client.send(b"\xff\xfe", opcode)
-            event = (await client.until(TEXT))[-1].event
-            assert event["error"]["code"] == "invalid_json"
-        with anyio.fail_after(HANG):
-            await client.send(b"", CLOSE)
-            assert await client.end() == (CLOSE, b"")

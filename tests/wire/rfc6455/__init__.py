@@ -1,0 +1,1 @@
+"""RFC 6455 by section, over raw bytes."""
