@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from lanes.errors import cancelled
 from lanes.stream.run_states import STREAMING
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Attempt:
         steering: How the backend of that answer takes steers, if it does.
         begun: Whether `response.created` was sent, so that its steers are committed.
         recorded: Whether its end reached the lineage.
+        cancelled: Whether the client wants no successor of it.
         node: What the lineage keeps of it, if it ended as a valid parent.
         since: When it started, in seconds of the monotonic clock.
     """
@@ -75,6 +77,7 @@ class Attempt:
     steering: BackendSteering | None = None
     begun: bool = False
     recorded: bool = False
+    cancelled: bool = False
     node: Node | None = None
     since: float = field(default_factory=time.monotonic)
 
@@ -84,6 +87,13 @@ class Attempt:
         where = "the default lane" if lane is None else f"lane {lane}"
         seconds = time.monotonic() - self.since
         return f"{self.run.id} on {where}: {self.run.state} after {seconds:.3f} s"
+
+    def hang_up(self) -> None:
+        """End the request to the upstream, or the waiting for its answer."""
+        if self.stream is not None:
+            self.stream.close()
+        else:
+            self.scope.cancel()
 
     def end_broken(self, fault: Fault) -> bool:
         """End the run after our own code broke on it.
@@ -97,30 +107,53 @@ class Attempt:
 
 
 class StartGate:
-    """Holds the creates that wait for a store before they start. Once stopped, none goes on."""
+    """Holds the creates that wait for a store before they start, one on a lane.
+
+    Once stopped, none goes on.
+    """
 
     def __init__(self) -> None:
         #: Why no create starts any more.
         self.fault: Fault | None = None
-        self._scopes: set[anyio.CancelScope] = set()
+        #: Whether some create must not start.
+        self.shut = False
+        self._scopes: dict[str | None, anyio.CancelScope] = {}
+        self._cancelled: set[str | None] = set()
 
     def stop(self, fault: Fault) -> None:
         """End every wait with `fault`."""
-        self.fault = fault
-        for scope in tuple(self._scopes):
+        self.fault, self.shut = fault, True
+        for scope in tuple(self._scopes.values()):
             scope.cancel()
 
+    def cancel(self, lane: str | None) -> None:
+        """Let the create that is about to start on this lane go no further."""
+        self._cancelled.add(lane)
+        self.shut = True
+        if lane in self._scopes:
+            self._scopes[lane].cancel()
+
+    def check(self, create: Create) -> None:
+        """Raise why this create must not start, if it must not."""
+        cancels = create.stream_id in self._cancelled
+        self._cancelled.discard(create.stream_id)
+        self.shut = self.fault is not None or bool(self._cancelled)
+        if self.fault is not None:
+            raise self.fault
+        if cancels:
+            raise cancelled()
+
     @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Wrap the waiting of one create. Raises the fault once stopped."""
+    def waiting(self, create: Create) -> Iterator[None]:
+        """Wrap the waiting of a create. Raises what `check` does."""
+        lane = create.stream_id
         with anyio.CancelScope() as scope:
-            self._scopes.add(scope)
+            self._scopes[lane] = scope
             try:
                 yield
             finally:
-                self._scopes.discard(scope)
-        if self.fault is not None:
-            raise self.fault
+                del self._scopes[lane]
+        self.check(create)
 
 
 def unsteerable(create: Create, profile: Profile) -> str | None:

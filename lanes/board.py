@@ -36,6 +36,7 @@ class LaneStep(StrEnum):
     NEXT = "next"  # the run ended and creates wait behind it
     LAST = "last"  # the run ended and nothing waits
     SUCCEED = "succeed"
+    CLEAR = "clear"  # what waits is taken back
     CLOSE = "close"
 
 
@@ -48,6 +49,9 @@ TRANSITIONS: Mapping[tuple[LaneState, LaneStep], LaneState] = {
     (LaneState.RUNNING, LaneStep.NEXT): LaneState.READY,
     (LaneState.RUNNING, LaneStep.LAST): LaneState.IDLE,
     (LaneState.RUNNING, LaneStep.SUCCEED): LaneState.RUNNING,
+    (LaneState.IDLE, LaneStep.CLEAR): LaneState.IDLE,
+    (LaneState.READY, LaneStep.CLEAR): LaneState.IDLE,
+    (LaneState.RUNNING, LaneStep.CLEAR): LaneState.RUNNING,
     (LaneState.IDLE, LaneStep.CLOSE): LaneState.IDLE,
     (LaneState.READY, LaneStep.CLOSE): LaneState.IDLE,
     (LaneState.RUNNING, LaneStep.CLOSE): LaneState.RUNNING,
@@ -62,7 +66,7 @@ class _Lane:
 
 
 class Board:
-    """The lanes of one connection. Every operation but `close` and `continues` is O(1).
+    """The lanes of one connection. Every operation but `clear`, `close` and `continues` is O(1).
 
     Args:
         max_active: Responses that may run at a time.
@@ -163,6 +167,20 @@ class Board:
         if successor.stream_id != stream_id:
             raise IllegalTransition(f"{successor.stream_id!r} cannot succeed on lane {stream_id!r}")
         self._step(self._lanes.get(stream_id) or _Lane(), LaneStep.SUCCEED)
+
+    def clear(self, stream_id: str | None) -> list[Create]:
+        """Take back what waits on one lane; return it in order. What runs there goes on."""
+        lane = self._lanes.get(stream_id)
+        if lane is None:
+            return []
+        if lane.state is LaneState.READY:
+            self._ready.remove(lane)
+        self._step(lane, LaneStep.CLEAR)
+        dropped = [create for _, create in lane.queue]
+        lane.queue.clear()
+        self._waiting -= len(dropped)
+        self._waiting_bytes -= sum(create.size for create in dropped)
+        return dropped
 
     def close(self) -> list[Create]:
         """Start nothing more; return what was waiting, in order of arrival. Idempotent.

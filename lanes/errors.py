@@ -69,5 +69,14 @@ def own_fault(message: str) -> UpstreamFault:
     return UpstreamFault(message, code="server_error", status=500, type="server_error")
 
 
+def cancelled() -> ClientFault:
+    """Return the fault that answers a create which the client took back before it began.
+
+    499 is what proxies say of a request whose client wants no answer; no client tries it again
+    (D34).
+    """
+    return ClientFault("This request was cancelled before it began.", code="cancelled", status=499)
+
+
 class IllegalTransition(AssertionError):
     """A machine was asked for a step that its table lacks: our fault, never the peer's."""

@@ -1,4 +1,4 @@
-"""`response.create` as the gateway sees it: an envelope and the body that goes upstream."""
+"""`response.create` and `response.cancel` as the gateway sees them."""
 
 from __future__ import annotations
 
@@ -26,3 +26,16 @@ class Create:
     generate: bool = True
     size: int = 0
     follows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """One `response.cancel` frame (protocol.md 5).
+
+    Attributes:
+        response_id: The response that it names, if it names one.
+        stream_id: The lane that it names, if it names one.
+    """
+
+    response_id: str | None = None
+    stream_id: str | None = None

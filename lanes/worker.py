@@ -8,24 +8,24 @@ from functools import partial
 from typing import TYPE_CHECKING
 from weakref import proxy
 
-from lanes.attempt import Attempt, StartGate, Successor, unsteerable
+from lanes.attempt import Attempt, Successor, unsteerable
 from lanes.errors import ClientFault, Fault, own_fault
 from lanes.events import Stamp, new_id
 from lanes.frames import Create
 from lanes.history.entries import input_items
 from lanes.history.lineage import resolve_input
+from lanes.stopping import Stopping
 from lanes.stores.base import ChainTooLong
 from lanes.stream.profile import Profile
 from lanes.stream.room import Room
 from lanes.stream.run import Run
-from lanes.stream.run_states import RunState
+from lanes.stream.run_states import STOPPED, RunState
 from steering.frames import inherited, steers_first
 from steering.ledger import Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lanes.errors import UpstreamFault
     from lanes.history.archive import KeyArchive
     from lanes.history.entries import Entry
     from lanes.history.lineage import Lineage, Node
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("multilane.worker")
 
 #: A run that ended in one of these is a valid parent; a failed one never is (protocol.md 3).
-_KEPT = frozenset({RunState.COMPLETED, RunState.INCOMPLETE, RunState.STEERED})
+_KEPT = STOPPED | {RunState.COMPLETED}
 
 
-class Worker:
+class Worker(Stopping):
     """Carries the creates of one connection, each in the task that calls `carry`.
 
     Args:
@@ -68,17 +68,15 @@ class Worker:
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        super().__init__(desk)
         self._upstream = upstream
         self._lineage = lineage
         self._outbox = outbox
         self._archive = archive
-        self._desk = desk
         self._continues = continues
         self._headers = headers
         self._bounds = bounds
         self._clock = clock
-        self._attempts: set[Attempt] = set()
-        self._gate = StartGate()
 
     async def carry(self, create: Create, successor: Successor | None = None) -> Successor | None:
         """Bring one create to its terminal event, or to one `error` event (protocol.md 4).
@@ -88,10 +86,10 @@ class Worker:
         """
         attempt, bound, follows = None, successor.bound if successor is not None else [], None
         try:
-            if self._gate.fault is not None:
-                raise self._gate.fault
+            if self._gate.shut:
+                self._gate.check(create)
             if successor is None and self._desk.awaiting_outputs:
-                with self._gate.waiting():
+                with self._gate.waiting(create):
                     bound = await self._desk.take(create.parent_id, create.stream_id)
             parent = await self._parent(create) if successor is None else successor.parent
             attempt = self._start(create, bound, parent)
@@ -100,6 +98,8 @@ class Worker:
             follows = await self._follow(attempt)
         except Fault as fault:
             self._refuse(create, bound, fault.bare())
+            if successor is None:
+                self._desk.disclaim(create.parent_id, create.stream_id)
         except Exception:
             log.exception("a run broke by our own fault")
             self._break(create, bound, attempt)
@@ -125,13 +125,6 @@ class Worker:
             successor.after.give_up()
         self._desk.fail(successor.bound, why)
 
-    def stop(self, fault: UpstreamFault) -> None:
-        """End every running response now: `response.failed` if it had begun, else an error."""
-        self._gate.stop(fault)
-        for attempt in tuple(self._attempts):
-            attempt.run.fail(fault)
-            attempt.scope.cancel()
-
     async def _parent(self, create: Create) -> Node | None:
         """Return what the create continues. It starts now, so this is looked up now."""
         parent_id = create.parent_id
@@ -139,7 +132,7 @@ class Worker:
             return None
         node = self._lineage.find(parent_id)
         if node is None:
-            with self._gate.waiting():
+            with self._gate.waiting(create):
                 node = await self._archive.find(parent_id)
         return node or self._lineage.resolve(parent_id)
 
@@ -215,7 +208,9 @@ class Worker:
             # A run that was steered at our own boundary is one that waits for nothing.
             required=[] if run.stopped and run.state is RunState.STEERED else run.required_input(),
         )
-        if not bound:
+        if attempt.cancelled:
+            self._desk.fail(bound, "its response was cancelled.")
+        if attempt.cancelled or not bound:
             return None
         following = Create(create.stream_id, inherited(create.body, run.id), run.id, follows=True)
         return Successor(following, bound, attempt.node, attempt.steering)

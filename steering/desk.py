@@ -129,13 +129,13 @@ class Desk:
         self._ledger.end(target, TargetPhase.COMPLETED if completed else TargetPhase.CLOSED)
         return []
 
-    def fail_target(self, response_id: str) -> None:
-        """Fail the submissions of a response that failed: nothing can follow it."""
+    def fail_target(self, response_id: str, why: str = "failed") -> None:
+        """Fail the submissions of a response that nothing can follow. `why` says what it did."""
         target = self._ledger.find(response_id)
         if target is None:
             return
         self._ledger.end(target, TargetPhase.CLOSED)
-        message = f"Response '{response_id}' failed, so no successor can continue it."
+        message = f"Response '{response_id}' {why}, so no successor can continue it."
         for submission in tuple(target.waiting):
             if submission.state is not SubmissionState.ADMITTING:
                 self._fail(submission, SteerFault(SteerErrorCode.SUCCESSOR_FAILED, message))
@@ -144,7 +144,17 @@ class Desk:
         """Note that a client's create starts; if it continues this response, call `take` next."""
         target = self._waiting(response_id, lane)
         if target is not None:
-            target.answered = _always
+            target.claimed = True
+
+    def disclaim(self, response_id: str | None, lane: str | None) -> None:
+        """Note that a client's create is gone that was to continue this response.
+
+        If it took no submissions, these wait for another such create.
+        """
+        target = self._waiting(response_id, lane)
+        if target is not None and self._stopped is None:
+            target.claimed = False
+            self._hold(target)
 
     async def take(self, response_id: str | None, lane: str | None) -> list[Submission]:
         """Return what a client's own create that continues the response has to carry.
@@ -216,7 +226,7 @@ class Desk:
 
     def _hold(self, target: Target) -> None:
         """Send `response.steer.pending`, unless the create with the outputs waits already."""
-        if target.answered():
+        if target.claimed or target.answered():
             return
         held = self._ledger.hold(target)
         for submission in held:
@@ -246,7 +256,3 @@ class Desk:
         return self._clerk.record(
             submission.id, self._key_id, submission.of.id, submission.input, now
         )
-
-
-def _always() -> bool:
-    return True

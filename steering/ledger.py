@@ -49,6 +49,7 @@ class Target:
         phase: Whether it takes steers now.
         required: Stubs of the outputs that it needs from the client.
         waiting: Its submissions without a verdict, in order.
+        claimed: Whether the client's own create has started, and not taken them yet.
     """
 
     id: str
@@ -60,6 +61,7 @@ class Target:
     phase: TargetPhase = TargetPhase.ACTIVE
     required: list[dict[str, Any]] = field(default_factory=list)
     waiting: list[Submission] = field(default_factory=list)
+    claimed: bool = False
 
 
 @dataclass(slots=True, eq=False)

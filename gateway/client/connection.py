@@ -13,9 +13,9 @@ from gateway.client.frames import FrameRefusal, read
 from gateway.client.large_frames import LARGE, FrameLimits
 from gateway.client.outbox import SocketOutbox
 from gateway.config.configured_upstreams import default_model
-from lanes.board import Board
-from lanes.errors import ClientFault, UpstreamFault
-from lanes.frames import Create
+from lanes.board import Board, LaneState
+from lanes.errors import ClientFault, UpstreamFault, cancelled
+from lanes.frames import Cancel, Create
 from lanes.history.archive import KeyArchive
 from lanes.history.lineage import Lineage
 from lanes.stream.room import OutputBounds
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
+    from gateway.client.frame_queue import Frame
     from gateway.client.socket import ClientSocket
     from gateway.config.settings import Settings
     from gateway.persistence.stores import Stores
     from lanes.ports import Upstream
-    from steering.frames import Steer
 
 #: The message in the socket's queue that ends a connection at its age limit.
 EXPIRED = "multilane.expired"
@@ -168,7 +168,7 @@ class ClientConnection:
         self,
         data: bytes,
         is_text: bool,  # noqa: FBT001  (the queue's call)
-        frame: Create | Steer | FrameRefusal | None = None,
+        frame: Frame | None = None,
     ) -> None:
         """Act on a frame; a large one was read already."""
         if self._socket.unsent > 2 * self._settings.send_buffer_bytes:
@@ -179,6 +179,8 @@ class ClientConnection:
             frame = read(data, self._default_model)
         if isinstance(frame, Create):
             self._submit(frame)
+        elif isinstance(frame, Cancel):
+            self._cancel(frame)
         elif isinstance(frame, FrameRefusal) and is_text and frame.not_utf8:
             self._socket.fail_text()
         elif isinstance(frame, FrameRefusal):
@@ -196,6 +198,21 @@ class ClientConnection:
             self._outbox.error(fault, create.stream_id)
         else:
             self._start(started)
+
+    def _cancel(self, cancel: Cancel) -> None:
+        """End what a `response.cancel` names; say nothing if that is nothing (protocol.md 5)."""
+        if cancel.response_id is not None:
+            self._worker.cancel(cancel.response_id)
+            return
+        lanes = self._board.lanes
+        running = [lane for lane, state in lanes.items() if state is LaneState.RUNNING]
+        named = cancel.stream_id is not None
+        lane = cancel.stream_id if named or len(running) != 1 else running[0]
+        if lane in running and (named or len(running) == 1):
+            self._worker.cancel_lane(lane)
+        for create in self._board.clear(lane) if named else ():
+            self._outbox.error(cancelled(), lane)
+            self._desk.disclaim(create.parent_id, lane)
 
     def _start(self, creates: Iterable[Create]) -> None:
         for create in creates:

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from gateway.client.frames import FrameRefusal
     from gateway.client.large_frames import FrameLimits
-    from lanes.frames import Create
+    from lanes.frames import Cancel, Create
     from steering.frames import Steer
 
-    Frame = Create | Steer | FrameRefusal
+    Frame = Create | Steer | Cancel | FrameRefusal
 
 #: Bytes that may wait before the client has to wait, too.
 _MAX_WAITING: Final = 1024 * 1024

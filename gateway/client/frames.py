@@ -1,4 +1,4 @@
-"""Pure: what a client sent -> a create, a steer, or the error to answer with."""
+"""Pure: what a client sent -> a create, a steer, a cancel, or the error to answer with."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.codec import decode
 from lanes.errors import ClientFault
-from lanes.frames import Create
+from lanes.frames import Cancel, Create
 from steering.frames import Steer
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class FrameRefusal:
         return self.fault.code == "invalid_json" and _NOT_UTF8 in self.fault.message
 
 
-def read(data: bytes, default_model: str | None = None) -> Create | Steer | FrameRefusal:
+def read(data: bytes, default_model: str | None = None) -> Create | Steer | Cancel | FrameRefusal:
     """Read one frame (protocol.md 1, 2, 6). `default_model` serves a create without a `model`.
 
     The frame is parsed once, so what is checked here is what is forwarded, also with double keys.
@@ -53,6 +53,8 @@ def read(data: bytes, default_model: str | None = None) -> Create | Steer | Fram
     kind = frame.get("type")
     if kind == "response.steer":
         return Steer(frame, len(data))
+    if kind == "response.cancel":
+        return read_cancel(frame)
     if kind != "response.create":
         return FrameRefusal(unknown_type(kind), lane_of(frame))
     return read_create(frame, len(data), default_model)
@@ -93,12 +95,27 @@ def read_create(
     """
     stream_id = lane_of(frame)
     if "stream_id" in frame and stream_id is None:
-        message = "stream_id must be 1 to 256 characters of A-Z, a-z, 0-9, '_', '.' and '-'."
-        return FrameRefusal(client_fault(message, code="invalid_stream_id", param="stream_id"))
+        return _not_a_lane()
     try:
         return create_of(frame, size, default_model, stream_id)
     except ClientFault as fault:
         return FrameRefusal(fault.bare(), stream_id)
+
+
+def read_cancel(frame: dict[str, Any]) -> Cancel | FrameRefusal:
+    """Return what a `response.cancel` names, once it is checked (protocol.md 5)."""
+    stream_id, response_id = lane_of(frame), frame.get("response_id")
+    if frame.get("stream_id") is not None and stream_id is None:
+        return _not_a_lane()
+    if response_id is not None and not isinstance(response_id, str):
+        wrong = _wrong("response_id", "a string or null", response_id)
+        return FrameRefusal(wrong, stream_id)
+    return Cancel(response_id, stream_id)
+
+
+def _not_a_lane() -> FrameRefusal:
+    message = "stream_id must be 1 to 256 characters of A-Z, a-z, 0-9, '_', '.' and '-'."
+    return FrameRefusal(client_fault(message, code="invalid_stream_id", param="stream_id"))
 
 
 def create_of(
@@ -136,8 +153,8 @@ def lane_of(frame: dict[str, Any]) -> str | None:
 
 
 def unknown_type(kind: object) -> ClientFault:
-    """Return the fault of a frame that is neither a create nor a steer."""
-    allowed = "Allowed: response.create, response.steer."
+    """Return the fault of a frame that is no create, steer or cancel."""
+    allowed = "Allowed: response.create, response.steer, response.cancel."
     if kind is None:
         return client_fault(f"'type' is missing. {allowed}", "missing_required_parameter", "type")
     if not isinstance(kind, str):

@@ -19,6 +19,7 @@ from gateway.client.frames import (
     not_an_object,
     not_json,
     read,
+    read_cancel,
     read_create,
     unknown_type,
 )
@@ -28,7 +29,7 @@ from lanes.history.entries import EncodedItem, too_many_items
 from lanes.long_strings import LongStrings, TooMuch, values_in
 
 if TYPE_CHECKING:
-    from lanes.frames import Create
+    from lanes.frames import Cancel, Create
     from steering.frames import Steer
 
 #: Bytes from which on a frame is large.
@@ -62,7 +63,7 @@ class FrameLimits:
 
 def read_large(
     data: bytes, limits: FrameLimits, default_model: str | None = None
-) -> Create | Steer | FrameRefusal:
+) -> Create | Steer | Cancel | FrameRefusal:
     """Read one large frame as `frames.read` does, or refuse it for what it would take.
 
     Args:
@@ -83,6 +84,8 @@ def read_large(
         if kind == "response.steer":
             _check_steer(data, limits.steer_bytes)
             return read(data)
+        if kind == "response.cancel":
+            return read_cancel(_settings(fields, strings))
         raise unknown_type(kind)
     except ValueError as error:
         return FrameRefusal(not_json(error, "frame"))

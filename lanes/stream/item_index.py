@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from lanes.history.entries import Entry
     from lanes.stream.items import Item
 
 
@@ -168,3 +169,21 @@ def item_of(event: dict[str, Any]) -> dict[str, Any] | None:
 def _names(item: dict[str, Any]) -> list[str]:
     names = (item.get("id"), item.get("call_id"))
     return [name for name in names if isinstance(name, str) and name]
+
+
+def replayed(items: Sequence[Item], *, plain: bool, stopped: bool) -> list[Entry]:
+    """Return an output as the next request carries it: finished items, and text that was sent.
+
+    It lacks calls that were cut off, reasoning that the backend does not take back, and reasoning
+    that a cut left dangling (protocol.md 3).
+
+    Args:
+        items: The output.
+        plain: Whether the backend takes reasoning in the clear back.
+        stopped: Whether the response stopped before it had finished.
+    """
+    kept = [item for item in items if item.replayable(plain_reasoning=plain)]
+    if stopped or kept[-1:] != list(items[-1:]):
+        while kept and kept[-1].type == "reasoning":
+            kept.pop()
+    return [item.entry() for item in kept]

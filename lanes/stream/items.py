@@ -274,7 +274,7 @@ class Item:
             item.pop("encrypted_content", None)
         if self.content or "content" in item:
             item["content"] = [part.snapshot(part.text) for part in self.content]
-        if "status" in item:
+        if "status" in item or status == "incomplete":
             item["status"] = self._status(status)
 
     def entry(self) -> Entry:

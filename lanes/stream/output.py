@@ -57,14 +57,11 @@ class Output:
         self._room = room
         self._encrypted = encrypted
         self._index = ItemIndex()
+        #: All items so far, in order.
+        self.items = self._index.items
         self._open: Item | None = None
         self.held = HeldEvents()
         self._ending = False
-
-    @property
-    def items(self) -> list[Item]:
-        """All items so far, in order."""
-        return self._index.items
 
     def owed(self) -> list[dict[str, Any]]:
         """Return stubs of the outputs that finished calls wait for and only the client can give."""

@@ -100,6 +100,11 @@ FLAT = frozenset(
 )
 #: The text that a whole call carries, by the type of its item.
 CALL_KINDS = {kind.item_type: kind for kind in (ARGUMENTS, CUSTOM_INPUT)}
+#: The keys of a delta that holds only text.
+FLAT = frozenset(
+    {"type", "delta", "item_id", "output_index", "content_index", "summary_index"}
+    | {"sequence_number", "stream_id", "logprobs", "obfuscation"}
+)
 
 
 def kind_of(part: object) -> PartKind | None:

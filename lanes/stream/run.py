@@ -13,11 +13,12 @@ from lanes.codec import check_depth, decode_lenient, encode
 from lanes.errors import Fault, IllegalTransition, UpstreamFault
 from lanes.stream.backend_errors import is_error_event, reported_fault, response_error
 from lanes.stream.endings import verdict
+from lanes.stream.item_index import replayed
 from lanes.stream.output import Output
 from lanes.stream.parts import FLAT, GROWTH
 from lanes.stream.passthrough import BEGINNINGS, NOISE, TERMINALS, UpstreamNumbers, split_response
 from lanes.stream.room import Room
-from lanes.stream.run_states import LIVE, STREAMING, TRANSITIONS, RunState, RunStep
+from lanes.stream.run_states import LIVE, STOPPED, STREAMING, TRANSITIONS, RunState, RunStep
 from lanes.stream.snapshots import Snapshots, usage, wants_encrypted
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Run:
         self.state = RunState.STARTING
         #: Whether the run has ended.
         self.over = False
-        #: Whether it ended at our own boundary, while the upstream goes on.
+        #: Whether we ended it, while the upstream goes on.
         self.stopped = False
         #: The response object of the terminal event.
         self.final = b""
@@ -159,7 +160,6 @@ class Run:
         """
         if self.state in STREAMING:
             self._finish(RunStep.FAIL, error=response_error(fault))
-            return True
         return self.state is not RunState.STARTING
 
     def abandon(self) -> None:
@@ -168,17 +168,9 @@ class Run:
             self._step(RunStep.ABANDON)
 
     def entries(self) -> list[Entry]:
-        """Return the output as the next request carries it: finished items, and text that was sent.
-
-        It lacks calls that were cut off, reasoning that the backend does not take back, and
-        reasoning that a cut left dangling (protocol.md 3).
-        """
-        plain, output = self.profile.replays_reasoning, self._output.items
-        items = [item for item in output if item.replayable(plain_reasoning=plain)]
-        if self.state in (RunState.INCOMPLETE, RunState.STEERED) or items[-1:] != output[-1:]:
-            while items and items[-1].type == "reasoning":
-                items.pop()
-        return [item.entry() for item in items]
+        """Return the output as the next request carries it."""
+        plain = self.profile.replays_reasoning
+        return replayed(self._output.items, plain=plain, stopped=self.state in STOPPED)
 
     def cut(self, *, here: bool = True) -> None:
         """Stop at the next safe boundary, which may be now: incomplete, `steered` (protocol.md 5).
@@ -191,21 +183,31 @@ class Run:
             self._cuts = True
             self._cut_if_safe()
 
+    def cancel(self, status: str = "incomplete") -> None:
+        """Stop here and now with the output so far: `cancelled`, and begun in any case (D34).
+
+        `status` is the one of the final response object. An end that comes first stands.
+        """
+        self.begin({})
+        if self.state in STREAMING:
+            self._stop(RunStep.CANCEL, "cancelled", status)
+
     def required_input(self) -> list[dict[str, Any]]:
         """Return stubs of the outputs that the response waits for and only the client can give."""
         return self._output.owed()
 
     def _cut_if_safe(self) -> None:
         if self._cuts and self.state is RunState.CUTTING and self._output.can_stop():
-            self.stopped = True
-            self._output.finish(None, "incomplete")
-            self._finish(RunStep.STEER, reason="steered")
+            self._stop(RunStep.STEER, "steered")
 
     def _stop_if_full(self) -> None:
         if self.room.left < 0 and not self.room.extend():
-            self.stopped = True
-            self._output.finish(None, "incomplete")
-            self._finish(RunStep.STOP, reason="max_output_bytes")
+            self._stop(RunStep.STOP, "max_output_bytes")
+
+    def _stop(self, step: RunStep, reason: str, status: str | None = None) -> None:
+        self.stopped = True
+        self._output.finish(None, "incomplete")
+        self._finish(step, reason=reason, status=status)
 
     def _step(self, step: RunStep) -> None:
         try:
@@ -263,13 +265,11 @@ class Run:
         limit = self._request.get("max_output_tokens") if self.profile.counts_limit else None
         cutting = self.state is RunState.CUTTING
         step, reason = verdict(kind, upstream, counted, limit, cutting=cutting)
-        error = None
-        if step is RunStep.FAIL:
-            self._output.finish(None, "incomplete")
+        failed, error = step is RunStep.FAIL, None
+        status = "completed" if step is RunStep.COMPLETE else "incomplete"
+        self._output.finish(None if failed else upstream.get("output"), status)
+        if failed:
             error = response_error(reported_fault({"error": upstream.get("error") or {}}))
-        else:
-            status = "completed" if step is RunStep.COMPLETE else "incomplete"
-            self._output.finish(upstream.get("output"), status)
         self._finish(step, extra, usage=counted, error=error, reason=reason)
 
     def _finish(
@@ -280,19 +280,19 @@ class Run:
         usage: dict[str, Any] | None = None,
         error: dict[str, Any] | None = None,
         reason: str | None = None,
+        status: str | None = None,
     ) -> None:
         self._step(step)
-        status = "incomplete" if self.state is RunState.STEERED else str(self.state)
-        details = {"reason": reason} if step in (RunStep.STOP, RunStep.STEER) else None
+        kind = "incomplete" if self.state in STOPPED else str(self.state)
         self.final = snapshot = self._snapshots.snapshot(
-            status,
+            status or kind,
             output=[item.wire for item in self._output.items if not item.open],
             usage=usage,
             error=error,
-            incomplete_details=details,
+            incomplete_details={"reason": reason} if self.state in STOPPED else None,
             completed_at=int(self._clock()) if step is RunStep.COMPLETE else None,
         )
-        head = {**(extra or {}), "type": f"response.{status}"}
+        head = {**(extra or {}), "type": f"response.{kind}"}
         self._emit(encode(head)[:-1] + b',"response":' + snapshot)
 
 

@@ -15,6 +15,7 @@ class RunState(StrEnum):
     INCOMPLETE = "incomplete"
     FAILED = "failed"
     STEERED = "steered"
+    CANCELLED = "cancelled"  # the client wants no more of it, and to know what there was
     REFUSED = "refused"  # failed before `response.created`
     ABANDONED = "abandoned"  # the client left
 
@@ -29,6 +30,7 @@ class RunStep(StrEnum):
     ABANDON = "abandon"
     CUT = "cut"  # a steer asks for a boundary
     STEER = "steer"  # the boundary is reached
+    CANCEL = "cancel"  # the client asks for the end, here and now
 
 
 TRANSITIONS: dict[tuple[RunState, RunStep], RunState] = {
@@ -40,13 +42,17 @@ TRANSITIONS: dict[tuple[RunState, RunStep], RunState] = {
     (RunState.STREAMING, RunStep.FAIL): RunState.FAILED,
     (RunState.STREAMING, RunStep.ABANDON): RunState.ABANDONED,
     (RunState.STREAMING, RunStep.CUT): RunState.CUTTING,
+    (RunState.STREAMING, RunStep.CANCEL): RunState.CANCELLED,
     (RunState.CUTTING, RunStep.STEER): RunState.STEERED,
     (RunState.CUTTING, RunStep.COMPLETE): RunState.COMPLETED,
     (RunState.CUTTING, RunStep.STOP): RunState.INCOMPLETE,
     (RunState.CUTTING, RunStep.FAIL): RunState.FAILED,
     (RunState.CUTTING, RunStep.ABANDON): RunState.ABANDONED,
+    (RunState.CUTTING, RunStep.CANCEL): RunState.CANCELLED,
 }
 #: The states of a run that has not ended.
 LIVE = frozenset({RunState.STARTING, RunState.STREAMING, RunState.CUTTING})
 #: The states between `response.created` and the end.
 STREAMING = frozenset({RunState.STREAMING, RunState.CUTTING})
+#: The ends of a run that did not finish what it said, and is a valid parent.
+STOPPED = frozenset({RunState.INCOMPLETE, RunState.STEERED, RunState.CANCELLED})

@@ -85,6 +85,7 @@ _STEER: Final = (
     b'{"type":"response.steer","previous_response_id":"resp_1",'
     b'"input":[{"role":"user","content":[{"type":"input_text","text":"t"}]}]}'
 )
+_CANCEL: Final = b'{"type":"response.cancel","response_id":"resp_1","stream_id":"a"}'
 _SETTINGS: Final = (
     b'upstream = "http://127.0.0.1:1/v1"\nretries = 0\nmax_frame_bytes = "1MiB"\n',
     (
@@ -105,7 +106,7 @@ _REFUSALS: Final = (
 _CHAT: Final = [b"\x00\x00" + tape for tape in _tapes("chat_*.sse")]
 
 FUZZERS: Final = (
-    Fuzzer("frames", pure.frames, (_CREATE, _STEER), _JSON),
+    Fuzzer("frames", pure.frames, (_CREATE, _STEER, _CANCEL), _JSON),
     Fuzzer(
         "settings",
         pure.settings,

@@ -20,6 +20,7 @@ from gateway.upstream.transport.http.client import FetchedAnswer
 from lanes.codec import decode, encode
 from lanes.errors import UpstreamFault
 from lanes.events import error_event
+from lanes.frames import Create
 from lanes.stream.backend_errors import reported_fault, response_error
 from steering.errors import SteerFault
 from steering.frames import Steer
@@ -74,7 +75,7 @@ def _judge(played: Played) -> None:
 
 
 def frames(data: bytes) -> None:
-    """A client's frame is a create, a steer or one error, and what goes upstream is JSON."""
+    """A frame is a create, a steer, a cancel or one error, and what goes upstream is JSON."""
     for model in (None, "m"):
         heard = read(data, model)
         if isinstance(heard, FrameRefusal):
@@ -82,7 +83,7 @@ def frames(data: bytes) -> None:
         elif isinstance(heard, Steer):
             with suppress(SteerFault):
                 encode(heard.messages())
-        else:
+        elif isinstance(heard, Create):
             assert decode(encode(heard.body)) is not None
             assert isinstance(heard.body["model"], str)
 

@@ -207,3 +207,29 @@ def a_closed_board_starts_what_waited(original: Any) -> Any:
 @BUGS.plant(Board, "_check_open")
 def a_closed_board_takes_creates(original: Any) -> Any:
     return lambda self: None
+
+
+@BUGS.plant(Board, "clear")
+def a_lane_without_creates_keeps_its_turn(original: Any) -> Any:
+    def clear(self: Board, stream_id: str | None) -> list[Create]:
+        ready = self._ready.copy()
+        taken = list(original(self, stream_id))
+        self._ready = ready
+        return taken
+
+    return clear
+
+
+@BUGS.plant(Board, "clear")
+def bytes_that_were_taken_back_still_wait(original: Any) -> Any:
+    def clear(self: Board, stream_id: str | None) -> list[Create]:
+        taken: list[Create] = original(self, stream_id)
+        self._waiting_bytes += sum(create.size for create in taken)
+        return taken
+
+    return clear
+
+
+@BUGS.plant(Board, "clear")
+def all_lanes_are_cleared(original: Any) -> Any:
+    return lambda self, _: [one for lane in self._lanes for one in original(self, lane)]

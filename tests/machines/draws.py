@@ -32,6 +32,8 @@ ENDED: list[Ended] = list(
         (0, NODE_BYTES, 2 * NODE_BYTES),
     )
 )
+#: Whose waiting creates are taken back; mostly nobody's.
+TAKEN = ("nobody",) * 12 + LANES
 #: Whether all is closed, and then only while a lane is in this state.
 CLOSES = (None,) * 12 + ("ready", "running")
 

@@ -11,6 +11,7 @@ from tests.machines import (
     test_response_schema,
     test_run,
     test_run_calls,
+    test_run_cancelled,
     test_run_faults,
     test_run_interleaved,
     test_run_items,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _MODULES = (
     test_run_items,
     test_run_calls,
+    test_run_cancelled,
     test_run_parts,
     test_run_passthrough,
     test_run_tools,

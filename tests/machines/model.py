@@ -51,6 +51,12 @@ class LanesModel:
         del self.running[lane]
         return self._fill()
 
+    def clear(self, lane: Lane) -> list[int]:
+        """The numbers that waited on this lane, and never start."""
+        taken = [create for create in self.waiting if create.lane == lane]
+        self.waiting = [create for create in self.waiting if create.lane != lane]
+        return [create.number for create in taken]
+
     def close(self) -> list[int]:
         """The numbers that never start."""
         dropped = [create.number for create in self.waiting]

@@ -22,7 +22,7 @@ from lanes.frames import Create
 from lanes.history.entries import Entry, input_items
 from lanes.history.lineage import ENTRY_BYTES, NODE_BYTES, Lineage, Node, resolve_input
 from tests.machines import plays
-from tests.machines.draws import ASKED, CLOSES, ENDED, LANES, MAX_ACTIVE, output
+from tests.machines.draws import ASKED, CLOSES, ENDED, LANES, MAX_ACTIVE, TAKEN, output
 from tests.machines.model import CacheModel, LanesModel, Record
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class Rules(RuleBasedStateMachine):
         self.accepted: list[int] = []
         self.started: list[int] = []
         self.dropped: list[int] = []
+        self.taken: list[int] = []
         self.kept: list[int] = []
 
     def create(self, lane: str | None, size: int, parent: str | None, value: Any) -> Create:
@@ -85,16 +86,23 @@ class Rules(RuleBasedStateMachine):
     @rule(
         asked=st.lists(st.sampled_from(ASKED), max_size=4),
         ended=st.lists(st.sampled_from(ENDED), max_size=2),
+        taken=st.sampled_from(TAKEN),
         close=st.sampled_from(CLOSES),
     )
-    def turn(self, asked: list[Asked], ended: list[Ended], close: str | None) -> None:
-        """Creates arrive, then runs end; seldom, as little can happen afterwards, all is closed.
+    def turn(
+        self, asked: list[Asked], ended: list[Ended], taken: str | None, close: str | None
+    ) -> None:
+        """Creates arrive, some are taken back, runs end; seldom, as that ends it, all is closed.
 
         One rule, as hypothesis leaves out some rules in each play, and a play in which nothing
         arrives or nothing ends shows little.
         """
         for one in asked:
             self.submit(*one)
+        if taken != "nobody":
+            back = [create.body["n"] for create in self.board.clear(taken)]
+            assert back == self.lanes.clear(taken)
+            self.taken += back
         for pick, how, pad in ended:
             if self.runs:
                 self.end(list(self.runs)[pick % len(self.runs)], how, pad)
@@ -233,7 +241,7 @@ class Rules(RuleBasedStateMachine):
     def order(self) -> None:
         """Nothing lost, nothing doubled, FIFO per lane, no limit passed."""
         waiting = [create.number for create in self.lanes.waiting]
-        assert sorted(self.started + waiting + self.dropped) == self.accepted
+        assert sorted(self.started + waiting + self.dropped + self.taken) == self.accepted
         for lane in LANES:
             mine = [number for number in self.started if self.creates[number].stream_id == lane]
             assert mine == sorted(mine)

@@ -45,6 +45,25 @@ def a_cut_is_a_success(original: Any) -> Any:
     return lambda self: self.complete_empty()
 
 
+@BUGS.plant(Run, "cancel")
+def a_cancel_waits_for_a_boundary(original: Any) -> Any:
+    return lambda self, status="incomplete": self.cut()
+
+
+@BUGS.plant(Run, "cancel")
+def what_is_cancelled_early_never_was(original: Any) -> Any:
+    def cancel(self: Run, status: str = "incomplete") -> None:
+        if self.state is not RunState.STARTING:
+            original(self, status)
+
+    return cancel
+
+
+@BUGS.plant(run, "STOPPED")
+def reasoning_that_was_cancelled_is_left_dangling(original: Any) -> Any:
+    return original - {RunState.CANCELLED}
+
+
 @BUGS.plant(run, "verdict")
 def a_call_it_completed_is_believed(original: Any) -> Any:
     def verdict(kind: str, upstream: Any, *rest: Any, **kept: Any) -> Any:

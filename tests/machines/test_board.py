@@ -180,3 +180,32 @@ def test_close_returns_what_waited_in_order_and_starts_nothing_more() -> None:
     assert board.finish("a") == []
     assert board.active == 0
     assert board.close() == []
+
+
+def test_what_waits_on_a_lane_is_taken_back_in_order() -> None:
+    board = Board(max_active=1)
+    for one in (create("a"), create("b", size=3), first := create("a"), second := create("a")):
+        board.submit(one)
+    assert board.clear("a") == [first, second]
+    assert (board.active, board.waiting, board.waiting_bytes) == (1, 1, 3)
+    assert board.lanes == {"a": "running", "b": "ready"}
+    assert len(board.finish("a")) == 1
+
+
+def test_a_lane_that_waits_for_a_slot_gives_up_its_turn() -> None:
+    board = Board(max_active=1)
+    board.submit(create("a"))
+    board.submit(create("b"))
+    board.submit(later := create("c"))
+    assert len(board.clear("b")) == 1
+    assert board.lanes == {"a": "running", "b": "idle", "c": "ready"}
+    assert board.finish("a") == [later]
+
+
+@pytest.mark.parametrize("lane", [None, "new", "idle"])
+def test_where_nothing_waits_nothing_is_taken_back(lane: str | None) -> None:
+    board = Board()
+    board.submit(create("idle"))
+    board.finish("idle")
+    assert board.clear(lane) == []
+    assert "new" not in board.lanes

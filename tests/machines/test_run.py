@@ -50,6 +50,7 @@ STEPS: dict[RunStep, Callable[[Run], object]] = {
     RunStep.ABANDON: lambda run: run.abandon(),
     RunStep.CUT: cut,
     RunStep.STEER: lambda run: run.receive(None, encode(done(SEALED))),
+    RunStep.CANCEL: lambda run: run.cancel(),
 }
 
 
@@ -58,6 +59,7 @@ ENDED = {
     RunState.INCOMPLETE: "incomplete",
     RunState.FAILED: "failed",
     RunState.STEERED: "incomplete",
+    RunState.CANCELLED: "incomplete",
 }
 
 
@@ -75,6 +77,7 @@ def reach(state: RunState) -> tuple[Run, list[Event]]:
         RunState.REFUSED: RunStep.FAIL,
         RunState.ABANDONED: RunStep.ABANDON,
         RunState.STEERED: RunStep.STEER,
+        RunState.CANCELLED: RunStep.CANCEL,
     }
     if state in steps:
         STEPS[steps[state]](run)

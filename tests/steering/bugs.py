@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lanes import worker
-from lanes.attempt import StartGate
+from lanes.attempt import Attempt, StartGate
 from lanes.board import Board
 from lanes.stream.items import Item
 from lanes.stream.output import Output
@@ -249,6 +249,26 @@ def the_successor_goes_behind_the_queue(original: Any) -> Any:
 
 @BUGS.plant(Desk, "claim")
 def a_create_that_starts_is_not_seen(original: Any) -> Any:
+    return _nothing
+
+
+@BUGS.plant(Desk, "fail_target")
+def a_cancelled_response_keeps_its_steers(original: Any) -> Any:
+    return lambda self, name, why="failed": original(self, name) if why == "failed" else None
+
+
+@BUGS.plant(Attempt, "hang_up")
+def a_cancel_leaves_the_backend_running(original: Any) -> Any:
+    return _nothing
+
+
+@BUGS.plant(Board, "clear")
+def a_waiting_create_is_cancelled_without_a_word(original: Any) -> Any:
+    return lambda self, lane: original(self, lane)[:0]
+
+
+@BUGS.plant(Desk, "disclaim")
+def steers_wait_for_a_create_that_was_cancelled(original: Any) -> Any:
     return _nothing
 
 

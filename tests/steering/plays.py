@@ -107,6 +107,37 @@ PLAYS = {
     "a fork of what was steered and waits": _once(
         [None], ["called"], _STEER, ("follow", 1, 1), _WRITTEN
     ),
+    # The client cancels
+    "cancelled in a message that was steered": _once(
+        [None], ["message"], _STEER, _WRITTEN, ("cancel", 0, "only")
+    ),
+    "cancelled in a call that was steered": _once(
+        [None], ["call"], _STEER, _WRITTEN, ("cancel", 0, "running")
+    ),
+    "cancelled while the record of a steer is slow": _once(
+        [None], ["message"], _STEER, ("cancel", 0, "running"), _WRITTEN
+    ),
+    "ended while the record of its steer is slow, then its lane is cancelled": _once(
+        ["a"], ["message"], _STEER, _COMPLETED, ("cancel", 1, "lane"), _WRITTEN
+    ),
+    "a successor is cancelled before it begins": _once(
+        ["a"], [], _STEER, _WRITTEN, ("cancel", 1, "lane")
+    ),
+    "what waits on a lane is cancelled, and with it the answer to a call": _once(
+        ["a"], ["call"], _STEER, _WRITTEN, _FOLLOW, _COMPLETED, ("cancel", 1, "lane")
+    ),
+    "the answer to a call is cancelled while it waits for a record": _once(
+        ["a"], ["called"], _STEER, _FOLLOW, ("cancel", 1, "lane"), _WRITTEN
+    ),
+    "the answer to a call is cancelled behind another create": _once(
+        ["a"],
+        ["called"],
+        ("create", 0, "a"),
+        _FOLLOW,
+        _STEER,
+        _WRITTEN,
+        ("cancel", 1, "lane"),
+    ),
     # The client leaves
     "left while it is being cut": _once([None], ["custom"], _STEER, _WRITTEN, ends="leave"),
     "left while its successor is asked for": _once([None], [], _STEER, _WRITTEN, ends="leave"),

@@ -13,10 +13,12 @@ from lanes.errors import UpstreamFault
 from tests.machines import plays
 from tests.steering.plays import PLAYS
 from tests.steering.stage import Stage
-from tests.steering.truth import Told, Truth
+from tests.steering.truth import Told, Truth, stillborn
 from tests.steering.watch import watched
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.steering.plays import Action, Play
 
 LANES = (None, "a", "b")
@@ -34,6 +36,7 @@ ACTIONS: list[Action] = [
     *product(("go on",) * 10, range(2), ITEMS),
     *product(("close item",) * 2, range(2), (None,)),
     *product(("end",) * 4, range(2), ENDINGS),
+    *product(("cancel",), range(3), ("running", "running", "any", "lane", "lane", "only")),
 ]
 
 
@@ -98,22 +101,18 @@ class Rules(RuleBasedStateMachine):
 
     def act(self, kind: str, pick: int, how: Any) -> None:
         assert self.stage is not None
-        if kind == "create":
-            self.create(how, None)
-        elif kind == "fork":
-            self.create(how, self._ended(pick))
-        elif kind == "follow":
-            self.follow(pick, own_lane=how == 0)
-        elif kind == "steer":
-            self.steer(pick, how)
-        elif kind == "store":
-            self.stage.store.answer(pick, how)
-        elif kind == "store trouble":
-            self.stage.store.trouble.append(how)
-        elif kind == "answer":
-            self.answer(pick, how)
-        else:
-            self.upstream(kind, pick, how)
+        store = self.stage.store
+        does: dict[str, Callable[[], None]] = {
+            "create": lambda: self.create(how, None),
+            "fork": lambda: self.create(how, self._ended(pick)),
+            "follow": lambda: self.follow(pick, own_lane=how == 0),
+            "steer": lambda: self.steer(pick, how),
+            "cancel": lambda: self.cancel(pick, how),
+            "store": lambda: store.answer(pick, how),
+            "store trouble": lambda: store.trouble.append(how),
+            "answer": lambda: self.answer(pick, how),
+        }
+        does.get(kind, lambda: self.upstream(kind, pick, how))()
 
     def create(self, lane: str | None, parent: str | None) -> None:
         """A client's own create."""
@@ -153,6 +152,23 @@ class Rules(RuleBasedStateMachine):
         self.turn(3)
         told.in_time = target in self.truth.running and not self.truth.drained
 
+    def cancel(self, pick: int, how: str) -> None:
+        """A response that runs, any, all on a lane, or what runs alone."""
+        assert self.stage is not None
+        some = self.truth.running if how == "running" else list(self.truth.lanes)
+        names: dict[str, str] = {}
+        lane = LANES[pick]
+        if how == "lane" and lane is not None:
+            names = {"stream_id": lane}
+            self.truth.cancels.add(lane)
+        elif how == "only":
+            self.truth.cancels |= set(LANES)
+        elif some:
+            names = {"response_id": some[-1 - pick % len(some)]}
+        else:
+            return
+        self.stage.send({"type": "response.cancel", **names})
+
     def answer(self, pick: int, how: str) -> None:
         """The backend takes a request or not."""
         assert self.stage is not None
@@ -185,7 +201,9 @@ class Rules(RuleBasedStateMachine):
 
     def turn(self, turns: int | None) -> None:
         assert self.stage is not None
-        for event in self.stage.turn(turns or 500):
+        events = self.stage.turn(turns or 500)
+        self.truth.stillborn = stillborn(events)
+        for event in events:
             self.truth.hear(event)
 
     def stop(self) -> None:

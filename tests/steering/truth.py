@@ -45,6 +45,12 @@ class Truth:
     followed: dict[str | None, str] = field(default_factory=dict)
     #: Responses that wait for the client; in order, as plays must come out the same each time.
     owing: dict[str, None] = field(default_factory=dict)
+    #: Responses that were cancelled; all their steers come back.
+    cancelled: set[str] = field(default_factory=set)
+    #: Lanes of which all was cancelled once, or may have been.
+    cancels: set[str | None] = field(default_factory=set)
+    #: Responses that were cancelled before the backend began them.
+    stillborn: set[str] = field(default_factory=set)
     drained: bool = False
 
     @property
@@ -66,12 +72,13 @@ class Truth:
             self._pending(event, lane)
         elif kind == "error":
             # What waits is refused at once when the gateway stops; the first may have started.
-            stopped = event["error"]["code"] == "server_shutting_down"
-            self.asked[lane].pop(-1 if stopped else 0)
+            code = event["error"]["code"]
+            self.asked[lane].pop(-1 if code == "server_shutting_down" else 0)
+            assert code != "cancelled" or lane in self.cancels, "cancelled, but by nobody"
 
     def _created(self, response: Event, lane: str | None) -> None:
         name, parent = response["id"], response["previous_response_id"]
-        body = self.stage.backend.begun(lane)
+        body = None if name in self.stillborn else self.stage.backend.begun(lane)
         self.lanes[name] = lane
         steers = [s for s in self._steers() if s.successor == name]
         expected = [*self.lines.get(parent, []), *(self._text(s) for s in steers)]
@@ -81,8 +88,9 @@ class Truth:
             text, names = self.asked[lane].pop(0)
             assert names == parent, "a lane is not first in, first out"
             expected.append(text)
-        assert body.texts == expected, (body.texts, expected)
-        assert len(set(body.texts)) == len(body.texts), "something was said twice"
+        texts = expected if body is None else body.texts
+        assert texts == expected, (texts, expected)
+        assert len(set(texts)) == len(texts), "something was said twice"
         self.lines[name] = expected
 
     def _ended(self, response: Event, lane: str | None) -> None:
@@ -94,6 +102,8 @@ class Truth:
         assert not (owes and details.get("reason") == "steered"), "cut with a finished call in it"
         if response["status"] == "failed":
             del self.lines[name]
+        elif details.get("reason") == "cancelled":
+            self.cancelled.add(name)
         elif owes:
             self.owing[name] = None
         elif self._queued(name):
@@ -121,13 +131,15 @@ class Truth:
         terminal = self.stage.judge.responses[told.target].terminal
         if told.id is None and code in _OVER and told.in_time:
             assert terminal is not None
-            assert self.drained or terminal["status"] == "failed", "refused, but it came in time"
+            lost = terminal["status"] == "failed" or told.target in self.cancelled
+            assert self.drained or lost, "refused, but it came in time"
         if told.id is not None:
             assert code == "successor_creation_failed"
         if self.followed.get(lane) == told.target and told.id is not None:
             requests = [b for b in self.stage.backend.bodies if b.lane == lane]
             tried = any(told.text in body.texts for body in requests)
-            assert self.drained or tried, "no successor was asked for"
+            given_up = self.drained or lane in self.cancels
+            assert given_up or tried, "no successor was asked for"
             if not self._queued(told.target):
                 del self.followed[lane]
 
@@ -152,6 +164,9 @@ class Truth:
         active = len(self.stage.backend.live)
         idle = [lane for lane in self.followed if self.stage.backend.on(lane).live is False]
         assert active + (0 if self.drained else len(idle)) <= 2, "a successor lost its slot"
+
+        for name in self.cancelled:
+            assert not self._queued(name), "cancelled, and its steers did not come back"
 
     def settle(self, *, left: bool) -> None:
         """All is over and answered; with `left`, the client is gone and the books are closed."""
@@ -190,6 +205,21 @@ class Truth:
 
     def _text(self, steer: JudgedSteer) -> str:
         return next(told.text for told in self.sent if told.id == steer.id)
+
+
+def stillborn(events: list[Event]) -> set[str]:
+    """The responses of these events that were cancelled as they began."""
+    last: dict[str, str] = {}
+    found = set()
+    for event in events:
+        response = event.get("response")
+        if response is None:
+            continue
+        ends = event["type"] == "response.incomplete" and not response["output"]
+        if ends and last.get(response["id"]) == "response.in_progress":
+            found.add(response["id"])
+        last[response["id"]] = event["type"]
+    return found
 
 
 def _json(value: Any) -> bytes:

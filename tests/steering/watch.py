@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 #: The rows of both tables that some play has used.
 visited: set[tuple[SubmissionState, SubmissionStep]] = set()
 cut: set[tuple[RunState, RunStep]] = set()
+#: The last step of any run.
+last: list[RunStep] = []
 
 
 @contextmanager
@@ -33,6 +35,7 @@ def watched() -> Iterator[None]:
 
     def step_of_run(self: Run, move: RunStep) -> None:
         cut.add((self.state, move))
+        last[:] = [move]
         run(self, move)
 
     with (

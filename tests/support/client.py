@@ -58,6 +58,10 @@ class Client:
         frame = {"type": "response.steer", "previous_response_id": target, "input": value}
         await self.send({**frame, **extra})
 
+    async def cancel(self, **names: Any) -> None:
+        """`response.cancel` of what `names` says."""
+        await self.send({"type": "response.cancel", **names})
+
     async def event(self, lane: str | _AnyLane | None = ANY, timeout: float = HANG) -> Event:
         """The oldest event (of this lane) that nobody asked for yet; waits for it."""
         with anyio.fail_after(timeout):

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 _LANE = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 _HEADER = re.compile(r"retry-after|retry-after-ms|x-request-id|x-ratelimit-.*")
 _ERROR_FIELDS = {"type", "code", "message", "param"}
-#: Why a response ends that has as much output as it may have, and the SDK's next of kin.
-_FULL, _LIKE_FULL = {"reason": "max_output_bytes"}, {"reason": "max_output_tokens"}
+#: Why a response ends that has as much output as it may have, or was cancelled; and the SDK's next
+#: of kin.
+_OURS = ({"reason": "max_output_bytes"}, {"reason": "cancelled"})
+_LIKE_OURS = {"reason": "max_output_tokens"}
 
 
 @functools.cache
@@ -63,12 +65,12 @@ def validate(event: Event) -> None:
 def _typed(event: Event) -> Event:
     """The event in the SDK's types: what is ours alone is replaced by the next of kin.
 
-    That is the reason `max_output_bytes`, and the input of a failed steer, which comes back as it
-    was given.
+    These are two reasons of an incomplete response, and the input of a failed steer, which comes
+    back as it was given.
     """
     response = event.get("response")
-    if isinstance(response, dict) and response.get("incomplete_details") == _FULL:
-        return {**event, "response": {**response, "incomplete_details": _LIKE_FULL}}
+    if isinstance(response, dict) and response.get("incomplete_details") in _OURS:
+        return {**event, "response": {**response, "incomplete_details": _LIKE_OURS}}
     if event.get("type") != "response.steer.failed" or "input" not in event.get("steer", {}):
         return event
     value = event["steer"]["input"]

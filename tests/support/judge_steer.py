@@ -38,11 +38,18 @@ class JudgedSteer:
     input: Any = None
 
 
+def is_cancelled(event: Event) -> bool:
+    """Whether a terminal event says that the client cancelled its response."""
+    details = event.get("response", {}).get("incomplete_details")
+    return isinstance(details, dict) and details.get("reason") == "cancelled"
+
+
 class SteerJudge:
     """`steers` are those that got an id, in the order in which they were first told of."""
 
     def __init__(self) -> None:
         self.steers: dict[str, JudgedSteer] = {}
+        self._cancelled: set[str] = set()
 
     def receive(self, event: Event, target: ResponseJudge | None) -> None:
         """One of the three steer events; `target` is the response it names, if it is known."""
@@ -60,6 +67,7 @@ class SteerJudge:
         """A response begins: the queued steers of its parent on this lane are committed to it."""
         response = event["response"]
         for steer in self.queued(response["previous_response_id"]):
+            claim(steer.target not in self._cancelled, "a steer of a cancelled response", event)
             steer.fate, steer.successor = Fate.COMMITTED, response["id"]
 
     def ended(self, event: Event) -> None:
@@ -68,6 +76,8 @@ class SteerJudge:
         if details is not None and details.get("reason") == "steered":
             queued = self.queued(event["response"]["id"])
             claim(bool(queued), "steered, but no steer waits for it", event)
+        if is_cancelled(event):
+            self._cancelled.add(event["response"]["id"])
 
     def queued(self, target: str | None) -> list[JudgedSteer]:
         """The steers of one response that the gateway owns and that have no verdict."""
@@ -77,12 +87,14 @@ class SteerJudge:
         name = event["steer"]["id"]
         claim(name not in self.steers, "accepted twice", event)
         target = event["steer"]["previous_response_id"]
+        claim(target not in self._cancelled, "accepted, though it was cancelled", event)
         self.steers[name] = JudgedSteer(name, target, Fate.ACCEPTED)
 
     def _pending(self, event: Event) -> None:
         steer = self.steers.get(event["steer"]["id"])
         claim(steer is not None and steer.fate is Fate.ACCEPTED, "pending, not accepted", event)
         assert steer is not None
+        claim(steer.target not in self._cancelled, "pending, though it was cancelled", event)
         steer.fate = Fate.PENDING
 
     def _failed(self, event: Event) -> None:

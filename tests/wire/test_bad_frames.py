@@ -58,7 +58,7 @@ TYPES: dict[str, tuple[Any, ...]] = {
     "invalid_type": ({"type": 42}, {"type": ["response.create"]}, {"type": {}}, {"type": True}),
     "invalid_value": (
         {"type": ""},
-        {"type": "response.cancel"},
+        {"type": "response.cancelled"},
         {"type": "response.created"},
         {"type": "Response.create"},
         {"type": "x" * 10_000},

@@ -14,6 +14,7 @@ import pytest
 from gateway.client.frames import FrameRefusal, read
 from gateway.client.large_frames import FrameLimits, read_large
 from gateway.cpu_thread import run_in_cpu_thread
+from lanes.frames import Cancel, Create
 from lanes.history.entries import input_items
 from lanes.history.lineage import Lineage, resolve_input
 from steering.frames import Steer
@@ -28,7 +29,6 @@ from tests.wire.test_bad_frames import NOT_AN_OBJECT, NOT_JSON
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from lanes.frames import Create
 
 LARGE = "QUJD" * 32_000
 MIB = 1 << 20
@@ -36,11 +36,11 @@ CREATE = '{"type":"response.create","model":"m","store":false'
 LIMITS = FrameLimits(items=1000, steer_bytes=MIB)
 
 
-def outcome(what: Create | Steer | FrameRefusal) -> Any:
+def outcome(what: Create | Steer | Cancel | FrameRefusal) -> Any:
     """All that a frame was read as; of a create's input, what the upstream gets."""
     if isinstance(what, FrameRefusal):
         return what.fault.code, what.fault.param, what.stream_id
-    if isinstance(what, Steer):
+    if isinstance(what, Steer | Cancel):
         return what
     given = what.body.pop("input", None)
     return what, given if isinstance(given, str) else resolve_input(
@@ -90,6 +90,10 @@ def frames() -> list[dict[str, Any]]:
         {"type": "response.steer", "input": LARGE},
         {"type": "response.steer", "input": [message], "previous_response_id": "resp_1"},
         {"type": "response.cancel", "stream_id": "a"},
+        {"type": "response.cancel", "response_id": LARGE, "x": LARGE},
+        {"type": "response.cancel", "response_id": [LARGE], "stream_id": "a"},
+        {"type": "response.cancel", "stream_id": LARGE},
+        {"type": "response.cancelled", "stream_id": "a"},
         {"model": LARGE, "store": LARGE},
     ]
     return [{"type": "response.create", "stream_id": "b", "model": "m", **one} for one in fields]
