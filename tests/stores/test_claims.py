@@ -13,6 +13,7 @@ from lanes.stores import claims, redis_claims
 from lanes.stores.claims import Claim, MemoryClaimStore
 from lanes.stores.redis_claims import RedisClaimStore
 from steering.errors import StoreUnavailable
+from tests.support.hang_guard import HANG
 from tests.support.redis_engine import Engine
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ async def test_a_claim_without_an_owner_is_free_after_a_while(
         await one.renew("k", NAME, A.owner)
         await two.renew("k", NAME, B.owner)
         assert await two.claim("k", NAME, B) == A
-    with anyio.fail_after(5):
+    with anyio.fail_after(HANG):
         while await two.claim("k", NAME, B) != B:  # noqa: ASYNC110 - time has to pass
             await anyio.sleep(0.05)
     # The old owner is late: the name is another's by now.

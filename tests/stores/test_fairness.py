@@ -22,6 +22,7 @@ from steering.lost_records import LostRecords
 from steering.redis import guard as guards
 from steering.redis.fair_turns import FairTurns
 from steering.redis.guard import RedisGuard
+from tests.support.hang_guard import HANG
 from tests.support.stored_chains import history, response
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ async def test_a_turn_that_is_given_up_is_no_turn() -> None:
         assert reached[0] == "a"
         assert reached[-1] == "d"
         scopes["d"].cancel()
-    with anyio.fail_after(5):
+    with anyio.fail_after(HANG):
         async with turns.turn("e"):
             pass
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
 
+from tests.support.hang_guard import HANG
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -43,7 +45,7 @@ def head(lines: Iterable[str], first: str = "GET /v1/responses HTTP/1.1") -> byt
     return "\r\n".join([first, *lines, "", ""]).encode("latin-1")
 
 
-async def rest(client: Raw, timeout: float = 10) -> bytes:
+async def rest(client: Raw, timeout: float = HANG) -> bytes:
     """All bytes up to the gateway's end; a reset raises ConnectionError."""
     got = b""
     with anyio.fail_after(timeout):
@@ -66,7 +68,7 @@ def parsed(data: bytes) -> tuple[Answer, bytes]:
     return Answer(int(first.split()[1]), headers, behind[:size]), behind[size:]
 
 
-async def last_answer(client: Raw, timeout: float = 10) -> Answer:
+async def last_answer(client: Raw, timeout: float = HANG) -> Answer:
     """The only answer on this connection, which the gateway ends behind it."""
     answer, behind = parsed(await rest(client, timeout))
     assert not behind
@@ -77,7 +79,7 @@ async def last_answer(client: Raw, timeout: float = 10) -> Answer:
 async def one_answer(client: Raw) -> Answer:
     """The next answer on a connection that goes on."""
     got = b""
-    with anyio.fail_after(10):
+    with anyio.fail_after(HANG):
         while b"\r\n\r\n" not in got or _lacking(got):
             data = await asyncio.get_running_loop().sock_recv(client.sock, 1 << 16)
             assert data, got

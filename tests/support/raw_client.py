@@ -57,7 +57,7 @@ class Raw:
 
     async def read(self, size: int) -> bytes:
         """So many bytes at most, none at the end of the connection."""
-        with anyio.fail_after(10):
+        with anyio.fail_after(HANG):
             return await self._loop.sock_recv(self.sock, size)
 
     async def send(self, payload: bytes | str | dict[str, Any] = b"", opcode: int = TEXT) -> None:

@@ -15,6 +15,7 @@ import pytest
 from gateway.client import peers
 from gateway.process.listening import BACKLOG
 from tests.support.client import connect
+from tests.support.hang_guard import HANG
 from tests.support.raw_answer import WEBSOCKET, head, last_answer, one_answer, rest
 from tests.support.raw_client import Raw, raw, tcp
 from tests.support.serve_process import process
@@ -33,7 +34,7 @@ async def opened(stand: WireStand, stack: AsyncExitStack, data: bytes = b"") -> 
     before = stand.server.gateway.peers.open
     client = await stack.enter_async_context(tcp(stand.port))
     await client.write(data)
-    with anyio.fail_after(10):
+    with anyio.fail_after(HANG):
         while stand.server.gateway.peers.open == before:  # noqa: ASYNC110 - there is no event
             await anyio.sleep(0.001)
     return client

@@ -26,6 +26,7 @@ from tests.support.events import (
     reply,
 )
 from tests.support.gateway import running
+from tests.support.hang_guard import HANG
 from tests.support.http_client import Answer, posted
 from tests.support.redis_engine import Engine
 from tests.support.upstream import ScriptedUpstream, upstream
@@ -208,7 +209,7 @@ async def test_another_process_waits_for_it(engine: Engine, form: dict[str, Any]
         async with keyed(there, {"input": "another"}) as other:
             assert other.status == 422
         await finish(exchange)
-        with anyio.fail_after(10):
+        with anyio.fail_after(HANG):
             while len(ended) < 2:  # noqa: ASYNC110 - two tasks end
                 await anyio.sleep(0.01)
         async with keyed(there, form) as answer:

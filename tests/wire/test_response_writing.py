@@ -11,6 +11,7 @@ import uvicorn
 
 from gateway.client.http_protocol import ClientHttp
 from gateway.client.peers import EXTENSION, Peers, show_key
+from tests.support.hang_guard import HANG
 from tests.support.raw_answer import head, rest
 from tests.support.raw_client import tcp
 
@@ -82,7 +83,7 @@ async def served(app: Writer) -> AsyncIterator[tuple[int, Peers]]:
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(serve)
-        with anyio.fail_after(10):
+        with anyio.fail_after(HANG):
             while not server.started:  # noqa: ASYNC110 - uvicorn has a flag, no event
                 await anyio.sleep(0.001)
         try:
@@ -98,7 +99,7 @@ async def test_what_is_written_is_bounded_and_arrives() -> None:
     app = Writer(100)
     async with served(app) as (port, peers), tcp(port, receive_buffer=1 << 16) as client:
         await client.write(head(["Host: a", "Connection: close"], "GET / HTTP/1.1"))
-        with anyio.fail_after(10):
+        with anyio.fail_after(HANG):
             await app.filled.wait()
         assert peers.pending("127.0.0.1") == 0
         top, _, body = (await rest(client)).partition(b"\r\n\r\n")
@@ -111,7 +112,7 @@ async def test_a_client_that_takes_nothing_is_dropped() -> None:
     app = Writer(1000, stall_timeout=0.2)
     async with served(app) as (port, _), tcp(port, receive_buffer=8192) as client:
         await client.write(GET)
-        with anyio.fail_after(10):
+        with anyio.fail_after(HANG):
             await app.filled.wait()
             while not app.gone.is_set():
                 app.room.set()
