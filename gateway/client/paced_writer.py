@@ -22,6 +22,11 @@ class PacedWriter:
     the transport is gone.
     """
 
+    __slots__ = (
+        *("_on_full", "_on_room", "_on_stall", "_timeout", "_transport", "_watch"),
+        *("loop", "written"),
+    )
+
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
         self.loop = loop

@@ -66,6 +66,7 @@ def test_the_gateways_start_and_outlive_their_drain(
     assert found.upstream == "http://upstream:8080/v1"
     assert (found.host, found.port) == ("0.0.0.0", Settings.model_fields["port"].default)
     assert [key.get_secret_value() for key in found.api_keys] == ["try-multilane"]
+    assert [str(one) for one in found.trusted_proxy] == ["172.16.0.0/12", "192.168.0.0/16"]
     assert seconds(service["stop_grace_period"]) >= found.drain_timeout + 10
 
 
