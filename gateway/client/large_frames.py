@@ -25,7 +25,7 @@ from gateway.client.frames import (
 )
 from lanes.codec import decode, encode
 from lanes.errors import ClientFault
-from lanes.history.entries import EncodedItem, too_many_items
+from lanes.history.entries import EncodedItem, input_items, too_many_items
 from lanes.long_strings import LongStrings, TooMuch, values_in
 
 if TYPE_CHECKING:
@@ -101,14 +101,11 @@ def parse_large(data: bytes, what: str, max_items: int) -> dict[str, Any]:
         what: Names it in the message of a fault.
         max_items: Items that its input may have.
     """
+    fields, strings = _cut(data, what)
     try:
-        fields, strings = _cut(data, what)
         return _decoded(fields, strings, max_items)
     except ValueError as error:
-        fault = not_json(error, what)
-    except ClientFault as refused:
-        fault = refused.bare()
-    raise fault
+        raise not_json(error, what) from None
 
 
 def _cut(data: bytes, what: str) -> tuple[dict[str, Raw], LongStrings]:
@@ -170,11 +167,11 @@ def _input(data: bytes, strings: LongStrings, max_items: int) -> Any:
     try:
         items = _read_array(data)
     except msgspec.ValidationError:  # a string, or something that a later check refuses
-        if strings.restored_size(data) > MAX_REST:
-            message = f"An 'input' that is no array may have {MAX_REST} bytes."
-            raise client_fault(message, "value_too_large", "input") from None
         _check_values(data, "input")
-        return decode(strings.restore(data))
+        value = decode(data)
+        if strings.restored_size(data) <= MAX_SETTINGS or not isinstance(value, str):
+            return decode(strings.restore(data)) if isinstance(value, str) else value
+        items = [Raw(encode(item)) for item in input_items(value)]
     if len(items) > max_items:
         raise too_many_items(len(items), max_items)
     return [_item(bytes(item), strings, index) for index, item in enumerate(items)]
