@@ -131,18 +131,23 @@ class Gateway:
         """
         self.draining = True
         timeout = self.settings.drain_timeout
-        if open := len(self._connections):
-            log.info("draining %s, %g s at most", _connections(open), timeout)
+        if open := self._open():
+            log.info("draining %s, %g s at most", open, timeout)
         for connection in tuple(self._connections):
             connection.drain(timeout)
         self._running.drain(timeout)
         # Polled, because a signal handler cannot wake an event.
         while (self._connections or self._running) and not given_up():  # noqa: ASYNC110
             await anyio.sleep(0.1)
-        if left := len(self._connections):
-            log.info("not waiting for %s", _connections(left))
+        if left := self._open():
+            log.info("not waiting for %s", left)
         elif open:
             log.info("drained")
+
+    def _open(self) -> str:
+        """Return what is open or runs, as the log says it; empty for nothing."""
+        counts = (len(self._connections), "connection"), (len(self._running), "response over HTTP")
+        return " and ".join(_counted(*count) for count in counts if count[0])
 
     def _check_room(self) -> None:
         if self.draining:
@@ -171,6 +176,7 @@ class Gateway:
         body = {
             "status": status,
             "connections": len(self._connections),
+            "http_responses": len(self._running),
             **self._stores.health(),
             "sockets": self.peers.open,
             "refused": self.peers.refused,
@@ -210,8 +216,9 @@ def _connection(scope: Scope) -> Wire:
     return connection
 
 
-def _connections(number: int) -> str:
-    return "1 connection" if number == 1 else f"{number} connections"
+def _counted(number: int, noun: str) -> str:
+    first, _, rest = noun.partition(" ")
+    return f"{number} {first if number == 1 else first + 's'} {rest}".rstrip()
 
 
 async def _upgrade_required(_request: Request) -> JSONResponse:

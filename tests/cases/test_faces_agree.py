@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from tests.machines.absurd import bodies
 from tests.machines.plausible import streams
-from tests.support.gateway_stand import Stand, stand
+from tests.support.events import reply
+from tests.support.gateway_stand import Stand, said, stand
 from tests.support.http_client import posted
 
 if TYPE_CHECKING:
@@ -43,26 +44,27 @@ class Faces:
         events = await self.on.client.until(*ENDS, lane="a")
         for event in events:
             assert event.pop("stream_id") == "a"
-        return events, self._asked()
+        return events, self.asked()
 
     async def http(self, create: Event) -> tuple[list[Event], Event]:
         """The same over HTTP; an error as the event that it would be."""
         async with posted(self.on.url, _body(create, stream=True), judged=False) as answer:
             if answer.status == 200:
                 assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
-                return await answer.events(), self._asked()
+                return await answer.events(), self.asked()
             error = (await answer.json())["error"]
             event = {"type": "error", "status": answer.status, "error": error}
-            return [event], self._asked()
+            return [event], self.asked()
 
     async def whole(self, create: Event) -> tuple[int, Event]:
         """The status and the object of a request that asks for no stream."""
         async with posted(self.on.url, _body(create, stream=False), judged=False) as answer:
             said = await answer.json()
-            self._asked()
+            self.asked()
             return answer.status, said
 
-    def _asked(self) -> Event:
+    def asked(self) -> Event:
+        """What the backend was asked since the last time."""
         asked = [exchange.body for exchange in self.on.fake.exchanges]
         self.on.fake.exchanges.clear()
         return {"asked": asked}
@@ -97,6 +99,22 @@ async def faces() -> AsyncIterator[Faces]:
         await on.client.create("parent", generate=False, store=True, input="before")
         made.parent = (await on.client.ended("parent"))["id"]
         yield made
+
+
+async def test_http_goes_on_where_a_socket_was_and_back(faces: Faces) -> None:
+    faces.answer = tuple(reply("one"))
+    on = faces.on
+    await on.client.create("x", store=True, input="over the socket")
+    parent = (await on.client.ended("x"))["id"]
+    again = {"model": "m", "input": "over HTTP", "previous_response_id": parent}
+    status, response = await faces.whole(again)
+    assert (status, response["previous_response_id"]) == (200, parent)
+    await on.client.create("x", store=True, previous_response_id=response["id"], input="back")
+    ended = await on.client.ended("x")
+    assert ended["previous_response_id"] == response["id"]
+    [exchange] = on.fake.exchanges
+    assert said(exchange) == ["over the socket", "one", "over HTTP", "one", "back"]
+    faces.asked()
 
 
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
