@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -15,10 +14,10 @@ from steering.errors import StoreUnavailable
 from steering.fair_queue import FairQueue
 from steering.lost_records import LostRecords
 from steering.states import SubmissionState
-from steering.stores.base import SteerRecord
+from steering.stores.base import SteerRecord, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from steering.stores.base import SteerStore
 
@@ -49,19 +48,8 @@ class VerdictNotStored(StoreUnavailable):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    """What became of some submissions of one response."""
-
-    target: str
-    ids: tuple[str, ...]
-    state: SubmissionState
-    reason: str | None
-    successor: str | None
-
-
 #: The latest verdict on these ids, of one key, in the order in which they came.
-_Backlog = OrderedDict[tuple[str, ...], _Verdict]
+_Backlog = OrderedDict[tuple[str, ...], Verdict]
 
 
 class Clerk:
@@ -115,35 +103,18 @@ class Clerk:
         """
         await self._store.append(record)
 
-    def settle(
-        self,
-        key_id: str,
-        target: str,
-        ids: Sequence[str],
-        state: SubmissionState,
-        reason: str | None,
-        successor: str | None,
-    ) -> None:
-        """Queue what became of submissions; `run` writes it, however often that takes.
-
-        Args:
-            key_id: The API key that sent them.
-            target: The id of the response.
-            ids: The submissions' ids.
-            state: The state that they reached.
-            reason: Why they failed or were dropped.
-            successor: The id of the response they were committed to.
-        """
-        verdict = _Verdict(target, tuple(ids), state, reason, successor)
+    def settle(self, key_id: str, verdict: Verdict) -> None:
+        """Queue what became of submissions of a key; `run` writes it, however often that takes."""
+        ids = tuple(verdict.ids)
         backlog = self._backlogs.get(key_id, OrderedDict())
-        if verdict.ids not in backlog:
+        if ids not in backlog:
             if len(backlog) >= _BACKLOG_PER_KEY:
                 self._lose_oldest(key_id)
             elif self._count >= _BACKLOG:
                 self._lose_oldest(max(self._backlogs, key=lambda key: len(self._backlogs[key])))
-            self._queue.put(key_id, verdict.ids)
+            self._queue.put(key_id, ids)
             self._count += 1
-        self._backlogs.setdefault(key_id, backlog)[verdict.ids] = verdict
+        self._backlogs.setdefault(key_id, backlog)[ids] = verdict
         self._wake.set()
 
     def check_lost(self, key_id: str, steer_ids: Iterable[str]) -> None:
@@ -178,13 +149,7 @@ class Clerk:
         """Try to write the latest verdict on these submissions; again after a pause if need be."""
         verdict = self._backlogs[key_id][ids]
         try:
-            await self._store.settle(
-                verdict.target,
-                verdict.ids,
-                verdict.state,
-                reason=verdict.reason,
-                successor=verdict.successor,
-            )
+            await self._store.settle(verdict)
         except StoreUnavailable:
             self._queue.rest()
             self._wake.set()
@@ -192,17 +157,17 @@ class Clerk:
             self._queue.put_back(key_id, ids)
         else:
             self._queue.done(key_id)
-            self._written(key_id, verdict)
+            self._written(key_id, ids, verdict)
         self._running.discard(ids)
         self._wake.set()
 
-    def _written(self, key_id: str, verdict: _Verdict) -> None:
-        for steer_id in verdict.ids:
+    def _written(self, key_id: str, ids: tuple[str, ...], verdict: Verdict) -> None:
+        for steer_id in ids:
             self._lost.forget(key_id, steer_id)
-        if self._backlogs[key_id][verdict.ids] is verdict:
-            self._drop(key_id, verdict.ids)
+        if self._backlogs[key_id][ids] is verdict:
+            self._drop(key_id, ids)
         else:  # a later one came meanwhile
-            self._queue.put(key_id, verdict.ids)
+            self._queue.put(key_id, ids)
 
     def _lose_oldest(self, key_id: str) -> None:
         backlog = self._backlogs[key_id]

@@ -12,6 +12,7 @@ from steering.frames import accepted, failed, pending
 from steering.ids import steer_id
 from steering.ledger import Ledger, Submission, TargetPhase
 from steering.states import SubmissionState
+from steering.stores.base import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -248,8 +249,8 @@ class Desk:
     ) -> None:
         if submissions:
             ids = [submission.id for submission in submissions]
-            target = submissions[0].of.id
-            self._clerk.settle(self._key_id, target, ids, state, reason, successor)
+            verdict = Verdict(submissions[0].of.id, ids, state, reason, successor)
+            self._clerk.settle(self._key_id, verdict)
 
     def _record(self, submission: Submission) -> SteerRecord:
         now = self._clock()

@@ -45,6 +45,25 @@ class SteerRecord:
     successor: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of some submissions of one response.
+
+    Attributes:
+        target: The id of the response.
+        ids: The submissions' ids.
+        state: The state that they reach.
+        reason: Why they failed or were dropped.
+        successor: The id of the response they were committed to.
+    """
+
+    target: str
+    ids: Sequence[str]
+    state: SubmissionState
+    reason: str | None = None
+    successor: str | None = None
+
+
 def _sources() -> Mapping[SubmissionState, frozenset[SubmissionState]]:
     """Return for each state those that lead to it, by any number of steps."""
     sources: dict[SubmissionState, set[SubmissionState]] = {
@@ -89,27 +108,12 @@ class SteerStore(Protocol):
             StoreUnavailable: The store is away; the record may be there all the same.
         """
 
-    async def settle(
-        self,
-        target: str,
-        ids: Sequence[str],
-        state: SubmissionState,
-        *,
-        reason: str | None = None,
-        successor: str | None = None,
-    ) -> None:
-        """Move submissions of one response on to `state`, in one round trip.
+    async def settle(self, verdict: Verdict) -> None:
+        """Move submissions of one response on to a state, in one round trip.
 
         A submission that has ended or is past that state stays as it is. A failed append may still
         be applied after its verdict (D15), so an end is kept for an id that is not there yet: the
         submission takes it on when it comes, and cannot be read before.
-
-        Args:
-            target: The id of the response.
-            ids: The submissions' ids.
-            state: The state that they reach.
-            reason: Why they failed or were dropped.
-            successor: The id of the response they were committed to.
 
         Raises:
             StoreUnavailable: The store is away; the states may have changed all the same.

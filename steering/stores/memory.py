@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from steering.states import ENDS, SubmissionState
-from steering.stores.base import OWNER_GONE, RECORD_TTL, SOURCES, SteerRecord
+from steering.stores.base import OWNER_GONE, RECORD_TTL, SOURCES, SteerRecord, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -79,32 +79,16 @@ class MemorySteerStore:
         self._touch(record.target)
         self._expire()
 
-    async def settle(
-        self,
-        target: str,
-        ids: Sequence[str],
-        state: SubmissionState,
-        *,
-        reason: str | None = None,
-        successor: str | None = None,
-    ) -> None:
-        """Move submissions of one response on (see `SteerStore.settle`).
-
-        Args:
-            target: The id of the response.
-            ids: The submissions' ids.
-            state: The state that they reach.
-            reason: Why they failed or were dropped.
-            successor: The id of the response they were committed to.
-        """
-        now = self._clock()
-        for steer_id in ids:
+    async def settle(self, verdict: Verdict) -> None:
+        """Move submissions of one response on (see `SteerStore.settle`)."""
+        now, target, state = self._clock(), verdict.target, verdict.state
+        for steer_id in verdict.ids:
             recorded = self._targets.get(steer_id)
             if recorded == target:
-                self._move(steer_id, state, reason, successor, now)
+                self._move(steer_id, state, verdict.reason, verdict.successor, now)
             elif recorded is None and state in ENDS:
                 early = self._early.setdefault(target, {})
-                early.setdefault(steer_id, (state, reason, successor, now))
+                early.setdefault(steer_id, (state, verdict.reason, verdict.successor, now))
                 self._touch(target)
 
     async def of_response(self, key_id: str, response_id: str) -> list[SteerRecord]:
@@ -153,7 +137,7 @@ class MemorySteerStore:
         if undecided:
             gone = await self._watch.gone({record.owner for record in undecided})
             orphans = [record.id for record in undecided if record.owner in gone]
-            await self.settle(target, orphans, SubmissionState.DROPPED, reason=OWNER_GONE)
+            await self.settle(Verdict(target, orphans, SubmissionState.DROPPED, reason=OWNER_GONE))
 
     def _touch(self, target: str) -> None:
         self._written[target] = self._clock()

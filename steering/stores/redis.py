@@ -20,7 +20,7 @@ from steering.ids import response_tag, steer_tag
 from steering.redis.answers import many, names, optional_strings, word
 from steering.redis.guard import RedisGuard
 from steering.states import ENDS, SubmissionState
-from steering.stores.base import OWNER_GONE, RECORD_TTL, SOURCES, SteerRecord
+from steering.stores.base import OWNER_GONE, RECORD_TTL, SOURCES, SteerRecord, Verdict
 from steering.stores.redis_scripts import APPEND, DONE, SETTLE
 
 if TYPE_CHECKING:
@@ -87,32 +87,17 @@ class RedisSteerStore:
         ]
         await self._guard.run(lambda: self._write(APPEND, keys, args), record.key_id)
 
-    async def settle(
-        self,
-        target: str,
-        ids: Sequence[str],
-        state: SubmissionState,
-        *,
-        reason: str | None = None,
-        successor: str | None = None,
-    ) -> None:
-        """Move submissions of one response on (see `SteerStore.settle`).
-
-        Args:
-            target: The id of the response.
-            ids: The submissions' ids; those that are not of the response are left out.
-            state: The state that they reach.
-            reason: Why they failed or were dropped.
-            successor: The id of the response they were committed to.
-        """
+    async def settle(self, verdict: Verdict) -> None:
+        """Move submissions of one response on; ids of others are left out (see `SteerStore`)."""
+        target, state = verdict.target, verdict.state
         tag = response_tag(target)
-        own = [steer_id for steer_id in ids if tag is not None and steer_tag(steer_id) == tag]
+        own = [one for one in verdict.ids if tag is not None and steer_tag(one) == tag]
         if tag is None or not own:
             return
         keys = [self._list_key(tag, target), *(self._record_key(tag, steer_id) for steer_id in own)]
         args = [
             *(self._ttl, target, b"1" if state in ENDS else b"0", _SOURCE_LISTS[state]),
-            *_changes(state, self._clock(), reason, successor),
+            *_changes(state, self._clock(), verdict.reason, verdict.successor),
         ]
         await self._guard.run(lambda: self._write(SETTLE, keys, args))
 
@@ -166,7 +151,7 @@ class RedisSteerStore:
         gone = await self._lease.gone({r.owner for r in undecided}) if undecided else set()
         orphans = [record.id for record in undecided if record.owner in gone]
         if orphans:
-            await self.settle(target, orphans, SubmissionState.DROPPED, reason=OWNER_GONE)
+            await self.settle(Verdict(target, orphans, SubmissionState.DROPPED, reason=OWNER_GONE))
         return bool(orphans)
 
     def _list_key(self, tag: str, response_id: str) -> str:

@@ -21,12 +21,9 @@ from tests.steering.backend import Backend
 from tests.support.judge import StreamJudge
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gateway.client.socket import ClientSocket
     from lanes.ports import Upstream
-    from steering.states import SubmissionState
-    from steering.stores.base import SteerRecord
+    from steering.stores.base import SteerRecord, Verdict
 
 MAX_ACTIVE, MAX_STEERS = 2, 4
 Event = dict[str, Any]
@@ -53,18 +50,10 @@ class Store(MemorySteerStore):
         if told != "ok":
             raise StoreUnavailable(told)
 
-    async def settle(
-        self,
-        target: str,
-        ids: Sequence[str],
-        state: SubmissionState,
-        *,
-        reason: str | None = None,
-        successor: str | None = None,
-    ) -> None:
+    async def settle(self, verdict: Verdict) -> None:
         told = self.trouble.pop() if self.trouble else "ok"
         if told != "failed":
-            await super().settle(target, ids, state, reason=reason, successor=successor)
+            await super().settle(verdict)
         if told != "ok":
             raise StoreUnavailable(told)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
@@ -14,11 +13,9 @@ from steering.clerk import Clerk, VerdictNotStored
 from steering.counters import StoreCounters
 from steering.errors import StoreUnavailable
 from steering.states import SubmissionState
+from steering.stores.base import Verdict
 from steering.stores.memory import MemorySteerStore
 from tests.support.hang_guard import HANG
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 RESPONSE = "resp_" + "a" * 32
 STEERS = [f"steer_{'a' * 16}{number:016x}" for number in range(3)]
@@ -33,19 +30,17 @@ class Store(MemorySteerStore):
         self.away = away
         self.written: list[SubmissionState] = []
 
-    async def settle(
-        self, target: str, ids: Sequence[str], state: SubmissionState, **kept: Any
-    ) -> None:
+    async def settle(self, verdict: Verdict) -> None:
         if self.away:
             self.away -= 1
             raise StoreUnavailable("planted")
-        self.written.append(state)
-        await super().settle(target, ids, state, **kept)
+        self.written.append(verdict.state)
+        await super().settle(verdict)
 
 
 def _settle(writer: Clerk, *states: SubmissionState) -> None:
     for state in states:
-        writer.settle("key", RESPONSE, [STEER], state, None, None)
+        writer.settle("key", Verdict(RESPONSE, [STEER], state, None, None))
 
 
 @pytest.mark.parametrize("away", [0, 1, 3])
@@ -95,7 +90,7 @@ async def test_a_backlog_is_bounded_and_says_what_it_lost(
             (SubmissionState.PENDING, SubmissionState.BOUND, SubmissionState.FAILED),
             strict=True,
         ):
-            writer.settle("key", RESPONSE, [steer], state, None, None)
+            writer.settle("key", Verdict(RESPONSE, [steer], state, None, None))
     assert f"lost that ['{STEER}'] is pending" in caplog.text
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(writer.run)
@@ -112,13 +107,11 @@ class Slow(Store):
         self.settled: list[str] = []
         self.failing = failing
 
-    async def settle(
-        self, target: str, ids: Sequence[str], state: SubmissionState, **kept: Any
-    ) -> None:
+    async def settle(self, verdict: Verdict) -> None:
         await checkpoint()
-        if target == self.failing:
+        if verdict.target == self.failing:
             raise StoreUnavailable("planted")
-        self.settled.append(ids[0])
+        self.settled.append(verdict.ids[0])
 
 
 @pytest.mark.parametrize("failing", [False, True])
@@ -127,9 +120,11 @@ async def test_the_backlog_of_one_key_does_not_hold_another(failing: bool) -> No
     store = Slow(theirs if failing else None)
     writer = Clerk(store, "me")
     for number in range(4000):
-        writer.settle("greedy", theirs, [f"g{number}"], SubmissionState.DROPPED, None, None)
-    writer.settle("modest", mine, [STEERS[0]], SubmissionState.BOUND, None, None)
-    writer.settle("modest", mine, [STEERS[1]], SubmissionState.COMMITTED, None, None)
+        writer.settle(
+            "greedy", Verdict(theirs, [f"g{number}"], SubmissionState.DROPPED, None, None)
+        )
+    writer.settle("modest", Verdict(mine, [STEERS[0]], SubmissionState.BOUND, None, None))
+    writer.settle("modest", Verdict(mine, [STEERS[1]], SubmissionState.COMMITTED, None, None))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(writer.run)
         while STEERS[1] not in store.settled:
@@ -147,16 +142,20 @@ async def test_the_key_that_has_most_verdicts_loses_its_oldest(
     counters = StoreCounters()
     writer = Clerk(Store(), "me", counters)
     for number in range(6):
-        writer.settle("greedy", RESPONSE, [f"g{number}"], SubmissionState.FAILED, None, None)
+        writer.settle(
+            "greedy", Verdict(RESPONSE, [f"g{number}"], SubmissionState.FAILED, None, None)
+        )
     for number in range(2):
-        writer.settle("modest", RESPONSE, [f"m{number}"], SubmissionState.BOUND, None, None)
+        writer.settle(
+            "modest", Verdict(RESPONSE, [f"m{number}"], SubmissionState.BOUND, None, None)
+        )
     assert counters.steer_verdicts_not_stored == 2
     for lost in ("g0", "g1"):
         with pytest.raises(VerdictNotStored, match=f"'{lost}' is failed, but that was not stored"):
             writer.check_lost("greedy", ["g5", lost])
     writer.check_lost("greedy", ["g2", "g3", "g4", "g5"])
     writer.check_lost("modest", ["m0", "m1", "g0"])
-    writer.settle("greedy", RESPONSE, ["g0"], SubmissionState.DROPPED, None, None)
+    writer.settle("greedy", Verdict(RESPONSE, ["g0"], SubmissionState.DROPPED, None, None))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(writer.run)
         await writer.flush(5)

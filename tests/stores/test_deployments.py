@@ -9,6 +9,7 @@ from redis.exceptions import ConnectionError, ResponseError
 
 from steering.errors import StoreUnavailable
 from steering.states import SubmissionState
+from steering.stores.base import Verdict
 from tests.support.redis_engine import Engine, binary
 from tests.support.steer_stores import RedisPlace, free_port, record, response, until
 
@@ -25,7 +26,7 @@ async def works(place: RedisPlace) -> bool:
         store = await place.store()
         for written in records:
             await store.append(written)
-        await store.settle(target, [r.id for r in records], SubmissionState.COMMITTED)
+        await store.settle(Verdict(target, [r.id for r in records], SubmissionState.COMMITTED))
         stored = await store.of_response("key", target)
         one = await store.get("key", records[0].id)
     except StoreUnavailable:

@@ -17,6 +17,7 @@ from lanes.history import archive
 from lanes.stores.writer import ResponseWriter
 from steering.clerk import Clerk
 from steering.states import SubmissionState
+from steering.stores.base import Verdict
 from steering.stores.memory import MemorySteerStore
 from tests.support.client import connect
 from tests.support.events import reply
@@ -100,7 +101,7 @@ async def test_a_verdict_that_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
             await clerk.append(written)
         # Both in one turn of the loop, so that the first cannot be written before the second comes.
         for written in (first, second):
-            clerk.settle(OPEN, target, [written.id], SubmissionState.DROPPED, None, None)
+            clerk.settle(OPEN, Verdict(target, [written.id], SubmissionState.DROPPED, None, None))
         for path in (f"/v1/steers/{first.id}", f"/v1/responses/{target}/steers"):
             status, told = await asked(url, "GET", path)
             assert (status, told["error"]["code"]) == (503, "steer_not_stored")

@@ -16,6 +16,7 @@ from steering.errors import StoreUnavailable
 from steering.redis.guard import RedisGuard
 from steering.redis.lease import Lease
 from steering.states import SubmissionState
+from steering.stores.base import Verdict
 from steering.stores.redis import RedisSteerStore
 from tests.stores.test_not_stored import asked
 from tests.support.gateway_stand import stand
@@ -89,7 +90,7 @@ async def calls(url: str) -> AsyncIterator[dict[str, Callable[[], Awaitable[Any]
             "archive.get": lambda: archive.get(KEY, "a"),
             "archive.find": lambda: archive.find(KEY, "a"),
             "append": lambda: steers.append(STEER),
-            "settle": lambda: steers.settle(TARGET, [STEER.id], SubmissionState.FAILED),
+            "settle": lambda: steers.settle(Verdict(TARGET, [STEER.id], SubmissionState.FAILED)),
             "of_response": lambda: steers.of_response("key", TARGET),
             "get a steer": lambda: steers.get("key", STEER.id),
             "renew": lease.renew,

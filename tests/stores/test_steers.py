@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from steering.states import ENDS, TRANSITIONS, SubmissionState
-from steering.stores.base import OWNER_GONE
+from steering.stores.base import OWNER_GONE, Verdict
 from tests.support.steer_stores import record, response
 
 if TYPE_CHECKING:
@@ -67,7 +67,9 @@ async def test_only_forward(place: StorePlace, state: SubmissionState, by: str) 
         if by == "append":
             await store.append(moved)
         else:
-            await store.settle(written.target, [written.id], state, reason="r", successor="s")
+            await store.settle(
+                Verdict(written.target, [written.id], state, reason="r", successor="s")
+            )
         expected = moved if state in reachable(before) else written
         assert await store.get("key", written.id) == expected
 
@@ -80,12 +82,12 @@ async def test_many_move_at_once_and_no_others(place: StorePlace) -> None:
         await store.append(written)
     alien = (foreign.id, record(target).id, record(response()).id, *ALIEN)
     ids = [r.id for r in records[::2]]
-    await store.settle(target, [*ids, *alien, *ids], SubmissionState.PENDING)
+    await store.settle(Verdict(target, [*ids, *alien, *ids], SubmissionState.PENDING))
     states = [r.state for r in await store.of_response("key", target)]
     assert states == [SubmissionState.PENDING, SubmissionState.ACCEPTED] * 16
     assert await store.get("key", foreign.id) == foreign
-    await store.settle(target, [], SubmissionState.FAILED)
-    await store.settle(response(), [r.id for r in records], SubmissionState.FAILED)
+    await store.settle(Verdict(target, [], SubmissionState.FAILED))
+    await store.settle(Verdict(response(), [r.id for r in records], SubmissionState.FAILED))
     assert [r.state for r in await store.of_response("key", target)] == states
 
 
@@ -93,8 +95,10 @@ async def test_fields_that_are_not_given_stay(place: StorePlace) -> None:
     store = await place.store()
     written = record(response(), reason="why")
     await store.append(written)
-    await store.settle(written.target, [written.id], SubmissionState.BOUND, successor="resp_s")
-    await store.settle(written.target, [written.id], SubmissionState.COMMITTED)
+    await store.settle(
+        Verdict(written.target, [written.id], SubmissionState.BOUND, successor="resp_s")
+    )
+    await store.settle(Verdict(written.target, [written.id], SubmissionState.COMMITTED))
     stored = await store.get("key", written.id)
     assert stored is not None
     assert (stored.reason, stored.successor) == ("why", "resp_s")
@@ -114,7 +118,7 @@ async def test_an_id_that_is_not_ours_is_nobodys(place: StorePlace, alien: str) 
     store = await place.store()
     assert await store.get("key", alien) is None
     assert await store.of_response("key", alien) == []
-    await store.settle(alien, [alien], SubmissionState.FAILED)
+    await store.settle(Verdict(alien, [alien], SubmissionState.FAILED))
 
 
 @pytest.mark.parametrize(
@@ -137,8 +141,8 @@ async def test_a_verdict_may_come_before_the_record(
     store = await place.store()
     late = record(response())
     now = place.clock.now
-    await store.settle(late.target, [late.id], state, reason="away")
-    await store.settle(late.target, [late.id], SubmissionState.DROPPED, reason="never")
+    await store.settle(Verdict(late.target, [late.id], state, reason="away"))
+    await store.settle(Verdict(late.target, [late.id], SubmissionState.DROPPED, reason="never"))
     decided = SubmissionState.DROPPED if state not in ENDS else state
     reason = "never" if state not in ENDS else "away"
     assert await store.get("key", late.id) is None
@@ -169,7 +173,7 @@ async def test_what_an_owner_leaves_behind_is_dropped(place: StorePlace, by: str
     expected = [r if r.state in ENDS else replace(r, **drop) for r in left]  # type: ignore[arg-type]
     assert stored == [*expected, mine]
     place.clock.now += 1
-    await ours.settle(target, ids[:-1], SubmissionState.COMMITTED, successor=response())
+    await ours.settle(Verdict(target, ids[:-1], SubmissionState.COMMITTED, successor=response()))
     await theirs.append(left[0])
     assert await ours.of_response("key", target) == [*expected, mine]
 
@@ -182,7 +186,7 @@ async def test_many_callers_at_once(place: StorePlace) -> None:
     async def call(n: int) -> None:
         await store.append(records[n])
         await store.settle(
-            target, [records[n].id], SubmissionState.COMMITTED, successor=f"resp_{n}"
+            Verdict(target, [records[n].id], SubmissionState.COMMITTED, successor=f"resp_{n}")
         )
         stored = await store.get("key", records[n].id)
         assert stored is not None

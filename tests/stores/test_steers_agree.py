@@ -16,6 +16,7 @@ from hypothesis.stateful import (
 )
 
 from steering.states import SubmissionState
+from steering.stores.base import Verdict
 from tests.support.redis_engine import Engine
 from tests.support.steer_stores import RedisPlace, StorePlace, record, response
 
@@ -84,7 +85,7 @@ class Both(RuleBasedStateMachine):
     def settle(self, of: str, some: list[SteerRecord], state: SubmissionState, **more: Any) -> None:
         self.memory.clock.now += 1
         of = some[0].target if some else of
-        self.both("settle", of, [r.id for r in some], state, **more)
+        self.both("settle", Verdict(of, [r.id for r in some], state, **more))
 
     @rule(of=targets, key=KEYS)
     def ask(self, of: str, key: str) -> None:

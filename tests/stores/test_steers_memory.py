@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from steering.states import SubmissionState
+from steering.stores.base import Verdict
 from steering.stores.memory import MemorySteerStore
 from tests.support.steer_stores import Clock, record, response
 
@@ -13,9 +14,9 @@ async def test_old_ones_are_forgotten() -> None:
     old, kept, early = record(response()), record(response()), record(response())
     for written in (old, kept):
         await store.append(written)
-    await store.settle(early.target, [early.id], SubmissionState.FAILED)
+    await store.settle(Verdict(early.target, [early.id], SubmissionState.FAILED))
     clock.now += 9.0
-    await store.settle(kept.target, [kept.id], SubmissionState.PENDING)
+    await store.settle(Verdict(kept.target, [kept.id], SubmissionState.PENDING))
     clock.now += 2.0
     assert await store.get("key", old.id) is None
     assert await store.of_response("key", old.target) == []

@@ -11,7 +11,7 @@ from gateway.persistence import redis_client
 from steering.ids import response_tag
 from steering.redis.lease import Lease
 from steering.states import SubmissionState
-from steering.stores.base import OWNER_GONE
+from steering.stores.base import OWNER_GONE, Verdict
 from steering.stores.redis import RedisSteerStore
 from tests.support.steer_stores import record, response, until
 
@@ -33,7 +33,7 @@ async def test_every_key_has_an_end_and_the_tag(kept: RedisPlace) -> None:
     for written in records:
         await store.append(written)
     ids = [*(r.id for r in records), early.id]
-    await store.settle(target, ids, SubmissionState.FAILED)
+    await store.settle(Verdict(target, ids, SubmissionState.FAILED))
     keys = [key async for key in kept.client.scan_iter(f"{kept.prefix}:*")]
     assert len(keys) == 1 + 4 + 1
     for key in keys:
@@ -61,12 +61,12 @@ async def test_one_round_trip_each(kept: RedisPlace) -> None:
     records = [record(target, at) for at in range(32)]
     await store.append(records[0])
     await store.settle(
-        target, [records[0].id], SubmissionState.PENDING
+        Verdict(target, [records[0].id], SubmissionState.PENDING)
     )  # the engine has the scripts now
     await kept.client.config_resetstat()
     for written in records:
         await store.append(written)
-    await store.settle(target, [r.id for r in records], SubmissionState.COMMITTED)
+    await store.settle(Verdict(target, [r.id for r in records], SubmissionState.COMMITTED))
     assert (await calls(kept.client)) == {"evalsha": 33}
 
 
@@ -82,7 +82,7 @@ async def test_scripts_may_be_forgotten_at_any_time(kept: RedisPlace) -> None:
         await kept.client.script_flush()
         await store.append(written)
         await kept.client.script_flush()
-        await store.settle(written.target, [written.id], state)
+        await store.settle(Verdict(written.target, [written.id], state))
         stored = await store.get("key", written.id)
         assert stored is not None
         assert stored.state is state
@@ -159,6 +159,6 @@ async def test_after_everything_was_flushed_there_is_nothing(kept: RedisPlace) -
     await store.append(written)
     keys = [key async for key in kept.client.scan_iter(f"{kept.prefix}:*")]
     await kept.client.delete(*keys)
-    await store.settle(written.target, [written.id], SubmissionState.COMMITTED)
+    await store.settle(Verdict(written.target, [written.id], SubmissionState.COMMITTED))
     assert await store.get("key", written.id) is None
     assert await store.of_response("key", written.target) == []

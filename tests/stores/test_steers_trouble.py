@@ -14,6 +14,7 @@ import pytest
 
 from steering.errors import StoreUnavailable
 from steering.states import SubmissionState
+from steering.stores.base import Verdict
 from tests.support.hang_guard import HANG
 from tests.support.redis_engine import Engine
 from tests.support.steer_stores import RedisPlace, on_file, record, response, until
@@ -40,7 +41,9 @@ async def everything_fails(store: SteerStore, written: SteerRecord) -> None:
                 case 0:
                     await store.append(written)
                 case 1:
-                    await store.settle(written.target, [written.id], SubmissionState.PENDING)
+                    await store.settle(
+                        Verdict(written.target, [written.id], SubmissionState.PENDING)
+                    )
                 case 2:
                     await store.get("key", written.id)
                 case _:
@@ -65,7 +68,7 @@ async def works(store: SteerStore, *, at_once: bool = True) -> None:
 
     await until(append)
     await store.settle(
-        written.target, [written.id], SubmissionState.COMMITTED, successor=response()
+        Verdict(written.target, [written.id], SubmissionState.COMMITTED, successor=response())
     )
     (stored,) = await store.of_response("key", written.target)
     assert stored.state is SubmissionState.COMMITTED
@@ -94,9 +97,13 @@ async def test_a_verdict_overtakes_a_late_append(victim: Engine, hurt: RedisPlac
     with unavailable():
         await store.append(late)
     with unavailable():
-        await store.settle(late.target, [late.id], SubmissionState.FAILED, reason="unavailable")
+        await store.settle(
+            Verdict(late.target, [late.id], SubmissionState.FAILED, reason="unavailable")
+        )
     victim.resume()
-    await store.settle(late.target, [late.id], SubmissionState.FAILED, reason="unavailable")
+    await store.settle(
+        Verdict(late.target, [late.id], SubmissionState.FAILED, reason="unavailable")
+    )
 
     async def there() -> bool:
         return await store.get("key", late.id) is not None
@@ -137,7 +144,7 @@ async def test_demoted(victim: Engine, hurt: RedisPlace) -> None:
     with unavailable():
         await store.append(record(response()))
     with unavailable():
-        await store.settle(written.target, [written.id], SubmissionState.FAILED)
+        await store.settle(Verdict(written.target, [written.id], SubmissionState.FAILED))
     assert await store.get("key", written.id) == written
     await hurt.client.replicaof("no", "one")
     await works(store)
@@ -152,11 +159,11 @@ async def test_full(victim: Engine, hurt: RedisPlace) -> None:
     with unavailable():
         await store.append(record(response()))
     with unavailable():
-        await store.settle(written.target, [written.id], SubmissionState.COMMITTED)
+        await store.settle(Verdict(written.target, [written.id], SubmissionState.COMMITTED))
     assert await store.get("key", written.id) == written
     await hurt.client.config_set("maxmemory", 0)
     await works(store)
-    await store.settle(written.target, [written.id], SubmissionState.COMMITTED)
+    await store.settle(Verdict(written.target, [written.id], SubmissionState.COMMITTED))
 
 
 class Survivor(Engine):
@@ -193,7 +200,7 @@ async def test_full_disk(survivor: Engine) -> None:
 
         await until(full)
         with unavailable():
-            await store.settle(written.target, [written.id], SubmissionState.COMMITTED)
+            await store.settle(Verdict(written.target, [written.id], SubmissionState.COMMITTED))
         assert await store.get("key", written.id) == written
         resource.prlimit(pid, resource.RLIMIT_FSIZE, free)
         await works(store, at_once=False)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from steering.clerk import Clerk
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import anyio
     import pytest
+
+    from steering.stores.base import Verdict
 
 
 @dataclass
@@ -36,19 +36,11 @@ def log_clerk(monkeypatch: pytest.MonkeyPatch, gate: anyio.Event | None = None) 
         log.states[record.id] = [str(record.state)]
         log.inputs[record.id] = record.input
 
-    def logged_settle(
-        clerk: Clerk,
-        key_id: str,
-        target: str,
-        ids: Sequence[str],
-        state: Any,
-        reason: str | None,
-        successor: str | None,
-    ) -> None:
-        settle(clerk, key_id, target, ids, state, reason, successor)
-        for name in ids:
-            log.states.setdefault(name, []).append(str(state))
-            log.reasons[name], log.successors[name] = reason, successor
+    def logged_settle(clerk: Clerk, key_id: str, verdict: Verdict) -> None:
+        settle(clerk, key_id, verdict)
+        for name in verdict.ids:
+            log.states.setdefault(name, []).append(str(verdict.state))
+            log.reasons[name], log.successors[name] = verdict.reason, verdict.successor
 
     monkeypatch.setattr(Clerk, "append", logged_append)
     monkeypatch.setattr(Clerk, "settle", logged_settle)
