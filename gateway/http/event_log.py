@@ -15,9 +15,14 @@ from lanes.events import Stamp
 from lanes.stream.rebuilt import rebuilt_events
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gateway.http.sse import SseWriter
     from lanes.errors import Fault
 
+#: Bytes of events kept for one response. A delta of one letter is an event of three hundred
+#: bytes, so the bound on output alone (`max_output_bytes`) would allow gigabytes.
+MAX_BYTES = 64 * 1024 * 1024
 #: Bytes that a follower takes at a time, so that its client's pace is felt between two of them.
 _SLICE = 256 * 1024
 
@@ -42,6 +47,10 @@ class EventLog(PacedStreams):
         self.response = b""
         self.followers: set[LogFollower] = set()
         self._last = b""
+        self._size = 0
+        self._soon = asyncio.get_running_loop().call_soon
+        #: Called once there are more events than are kept.
+        self.on_full: Callable[[], None] = _nothing
 
     @classmethod
     def of(cls, response: bytes) -> EventLog:
@@ -55,7 +64,11 @@ class EventLog(PacedStreams):
     def put(self, stamp: Stamp, body: bytes) -> None:
         """Add the number to an event and keep it."""
         self._last = body
-        self.events.append(sse_event(stamp, body))
+        event = sse_event(stamp, body)
+        self.events.append(event)
+        if self._size <= MAX_BYTES < self._size + len(event):
+            self._soon(self.on_full)  # the run that emits this is not to be stopped within it (D27)
+        self._size += len(event)
         if len(self.events) == 1:
             self.decided.set()
         for follower in self.followers:
@@ -77,6 +90,10 @@ class EventLog(PacedStreams):
         self.over.set()
         for follower in self.followers:
             follower.wake()
+
+
+def _nothing() -> None:
+    """Do nothing: the response is over, or its worker is not known yet."""
 
 
 class LogFollower:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 
 from gateway.http.answers import StreamedAnswer, WholeAnswer
 from gateway.http.event_log import EventLog, LogFollower
-from lanes.errors import ClientFault, Fault
+from lanes.errors import ClientFault, Fault, own_fault
 from lanes.history.archive import translated
 from lanes.stores.claims import CLAIM_TTL, Claim
 from steering.errors import StoreUnavailable
@@ -108,7 +109,9 @@ class IdempotentCreates:
     ) -> EventLog:
         log = EventLog()
         self._logs[request.place] = request.digest, log
-        self._running.start(self._carry, request, claim, create, make(log), log)
+        worker = make(log)
+        log.on_full = partial(worker.stop, own_fault("The response has more events than are kept."))
+        self._running.start(self._carry, request, claim, create, worker, log)
         return log
 
     async def _carry(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from gateway.config.settings import Settings
-from gateway.http import idempotency
+from gateway.http import event_log, idempotency
 from lanes.stores import claims, redis_claims
 from tests.support.events import (
     closed,
@@ -25,6 +25,7 @@ from tests.support.events import (
     opened,
     reply,
 )
+from tests.support.exchange import hung_up
 from tests.support.gateway import running
 from tests.support.hang_guard import HANG
 from tests.support.http_client import Answer, posted
@@ -134,6 +135,26 @@ async def test_a_client_that_left_comes_back_for_it(form: dict[str, Any]) -> Non
         async with keyed(stand.url, form) as answer:
             said = await response(answer)
     assert said["output"][0]["content"][0]["text"] == "one two"
+    assert len(stand.fake.exchanges) == 1
+
+
+async def test_events_are_kept_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_log, "MAX_BYTES", 100_000)
+
+    async def babble(exchange: Exchange) -> None:
+        await exchange.send(created(), in_progress(), *opened())
+        with suppress(ConnectionError):
+            while True:
+                await exchange.send(delta("."))
+
+    async with standing(babble) as stand:
+        async with keyed(stand.url, STREAM) as answer:
+            ended = await response(answer)
+            assert (ended["status"], ended["error"]["code"]) == ("failed", "server_error")
+            assert len(answer.transcript) < 2000
+        async with keyed(stand.url, STREAM) as answer:
+            assert await response(answer) == ended
+        await hung_up(*stand.fake.exchanges)
     assert len(stand.fake.exchanges) == 1
 
 
