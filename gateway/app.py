@@ -21,6 +21,7 @@ from gateway.client.peers import EXTENSION, Peers
 from gateway.client.refusal import UpgradeRefused, error
 from gateway.config.configured_upstreams import default_model, upstreams
 from gateway.http.answers import Wires
+from gateway.http.conversations import ConversationRequests
 from gateway.http.cors import Cors
 from gateway.http.engine import Engine
 from gateway.http.errors import refusal
@@ -80,11 +81,14 @@ class Gateway:
         creation = ResponseCreation(
             Engine(self._upstreams, self._stores, settings), self._running, wires, self._relayed
         )
+        conversations = ConversationRequests(self._stores.archive.conversations, settings)
         self.app = Starlette(
             routes=[
                 WebSocketRoute("/v1/responses", _Endpoint(self)),
                 WebSocketRoute("/{path:path}", _nowhere),
-                *HttpRoutes(self._authenticator, self._stores, self._models, creation).routes,
+                *HttpRoutes(
+                    self._authenticator, self._stores, self._models, creation, conversations
+                ).routes,
                 Route("/v1/responses", _upgrade_required, methods=["GET"]),
                 Route("/health", self._health),
             ],

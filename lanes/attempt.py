@@ -15,6 +15,7 @@ from lanes.stream.run_states import STREAMING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lanes.conversations.turn import ConversationNode, ConversationTurn
     from lanes.errors import Fault
     from lanes.events import Stamp
     from lanes.frames import Create
@@ -58,6 +59,8 @@ class Attempt:
         scope: Ends its waiting for the upstream.
         stream: The upstream's answer, once there is one.
         steering: How the backend of that answer takes steers, if it does.
+        turn: Its part in a conversation, if it is bound to one of the gateway's.
+        held: Whether its end waits for that conversation.
         begun: Whether `response.created` was sent, so that its steers are committed.
         recorded: Whether its end reached the lineage.
         cancelled: Whether the client wants no successor of it.
@@ -75,6 +78,8 @@ class Attempt:
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     stream: Stream | None = None
     steering: BackendSteering | None = None
+    turn: ConversationTurn | None = None
+    held: bool = False
     begun: bool = False
     recorded: bool = False
     cancelled: bool = False
@@ -95,6 +100,11 @@ class Attempt:
         else:
             self.scope.cancel()
 
+    def take_part(self, conversation: ConversationNode) -> None:
+        """Hold the end until the conversation has it. Raises ClientFault if it has no room."""
+        self.turn = conversation.begin(self.run, self.entries)
+        self.held = self.turn is not None
+
     def end_broken(self, fault: Fault) -> bool:
         """End the run after our own code broke on it.
 
@@ -103,7 +113,10 @@ class Attempt:
         if self.run.state in STREAMING:
             with suppress(Exception):  # what broke may break again; then `give_up` has to do
                 self.run.fail(fault)
-        return self.run.give_up(fault)
+        begun = self.run.give_up(fault)
+        if self.turn is not None:
+            self.turn.release()
+        return begun
 
 
 class StartGate:

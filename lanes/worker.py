@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from weakref import proxy
 
 from lanes.attempt import Attempt, Successor, unsteerable
+from lanes.conversations.turn import ConversationNode, bind, too_long
 from lanes.errors import ClientFault, Fault, own_fault
 from lanes.events import Stamp, new_id
 from lanes.frames import Create
 from lanes.history.entries import input_items
 from lanes.history.lineage import resolve_input
 from lanes.stopping import Stopping
-from lanes.stores.base import ChainTooLong
 from lanes.stream.profile import Profile
 from lanes.stream.room import Room
 from lanes.stream.run import Run
-from lanes.stream.run_states import STOPPED, RunState
+from lanes.stream.run_states import KEPT, RunState
 from steering.frames import inherited, steers_first
 from steering.ledger import Target
 
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from steering.ledger import Submission
 
 log = logging.getLogger("multilane.worker")
-
-#: A run that ended in one of these is a valid parent; a failed one never is (protocol.md 3).
-_KEPT = STOPPED | {RunState.COMPLETED}
 
 
 class Worker(Stopping):
@@ -129,7 +126,10 @@ class Worker(Stopping):
         """Return what the create continues. It starts now, so this is looked up now."""
         parent_id = create.parent_id
         if parent_id is None:
-            return None
+            if create.body.get("conversation") is None:
+                return None
+            with self._gate.waiting(create):
+                return await bind(self._archive, create.body)
         node = self._lineage.find(parent_id)
         if node is None:
             with self._gate.waiting(create):
@@ -145,6 +145,8 @@ class Worker(Stopping):
         )
         attempt = Attempt(create, run, stamp, parent, entries, bound)
         run.began = partial(self._begin, attempt)
+        if isinstance(parent, ConversationNode):
+            attempt.take_part(parent)
         self._attempts.add(attempt)
         return attempt
 
@@ -154,15 +156,14 @@ class Worker(Stopping):
         items = input_items(create.body.get("input"), self._archive.max_chain)
         if bound:
             items = steers_first(bound, items)
-        conversation = create.body.get("conversation") is not None
+        conversation = parent is None and create.body.get("conversation") is not None
         try:
             entries = resolve_input(items, parent, self._lineage, conversation=conversation)
         except ClientFault:
             self._lineage.evict_failed(create.stream_id, create.parent_id)
             raise
-        length = len(entries) + (parent.length if parent is not None else 0)
-        if parent is not None and length > self._archive.max_chain:
-            raise ChainTooLong(parent.id, length, self._archive.max_chain)
+        if parent is not None and parent.length + len(entries) > self._archive.max_chain:
+            raise too_long(parent, len(entries), self._archive.max_chain)
         return entries
 
     def _begin(self, attempt: Attempt) -> None:
@@ -198,7 +199,7 @@ class Worker(Stopping):
     async def _follow(self, attempt: Attempt) -> Successor | None:
         """Return the successor that the steers of an ended run make, if any."""
         create, run = attempt.create, attempt.run
-        if run.state not in _KEPT:
+        if run.state not in KEPT:
             if attempt.begun:
                 self._desk.fail_target(run.id)
             return None
@@ -224,6 +225,8 @@ class Worker(Stopping):
                     attempt.run.fail(fault.bare())
         else:
             attempt.run.complete_empty()
+        if attempt.turn is not None:
+            attempt.held = not await attempt.turn.settle(attempt.run, attempt.entries)
         self._record_end(attempt)
 
     async def _relay(self, attempt: Attempt) -> None:
@@ -261,20 +264,22 @@ class Worker(Stopping):
                 return stream
         items = self._lineage.effective(attempt.parent)
         items += [entry.data for entry in attempt.entries]
-        return await self._upstream.open(attempt.create.body, items, self._headers)
+        body = (attempt.turn or attempt.create).body
+        return await self._upstream.open(body, items, self._headers)
 
     def _record_end(self, attempt: Attempt) -> None:
         """Keep the ended run as a parent, or forget the parent it failed on. Idempotent."""
         create, run = attempt.create, attempt.run
-        if attempt.recorded:
+        if attempt.recorded or attempt.held:
             return
         attempt.recorded = True
-        if run.state in _KEPT:
+        if run.state in KEPT:
             output = tuple(run.entries())
             place = run.id, create.stream_id, attempt.parent
             attempt.node = self._lineage.keep(*place, attempt.entries, output)
             if create.body.get("store") is not False:
-                self._archive.put(run.id, create.parent_id, run.final, attempt.entries, output)
+                before = None if attempt.parent is None else attempt.parent.id
+                self._archive.put(run.id, before, run.final, attempt.entries, output)
         elif run.fault is not None:
             if not create.follows:  # a successor is not the client's request (D19)
                 self._lineage.evict_failed(create.stream_id, create.parent_id)

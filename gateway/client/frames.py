@@ -196,6 +196,12 @@ def _objects(key: str, value: object) -> None:
             raise _wrong(f"{key}[{index}]", "an object", entry)
 
 
+def check_items(key: str, value: object) -> None:
+    """Check an array of items. Raises ClientFault."""
+    _typed("an array of objects", list)(key, value)
+    _objects(key, value)
+
+
 def _input(key: str, value: object) -> None:
     _typed("a string or an array of objects", str, list)(key, value)
     _objects(key, value)
@@ -206,7 +212,8 @@ def _tools(key: str, value: object) -> None:
     _objects(key, value)
 
 
-def _metadata(key: str, value: object) -> None:
+def check_metadata(key: str, value: object) -> None:
+    """Check pairs of a client's. Raises ClientFault."""
     if value is None:
         return
     if not isinstance(value, dict):
@@ -237,7 +244,7 @@ _CHECKS: dict[str, Callable[[str, object], None]] = {
     "generate": _typed("a boolean", bool),
     "store": _typed("a boolean or null", bool, null=True),
     "background": _typed("false or null", bool, null=True),
-    "metadata": _metadata,
+    "metadata": check_metadata,
 }
 
 

@@ -1,4 +1,4 @@
-"""HTTP routes: creates, stored responses, states of steers, and models (protocol.md 2 to 7)."""
+"""HTTP routes: creates, stored responses, states of steers, and models (protocol.md 2 to 8)."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from gateway.client.auth import Authenticator, Headers
+    from gateway.http.conversations import ConversationRequests
     from gateway.http.responses import ResponseCreation
     from gateway.persistence.stores import Stores
     from steering.stores.base import SteerRecord
@@ -44,6 +45,7 @@ class HttpRoutes:
         stores: Holds the responses and the steers.
         models: Lists the models.
         creation: Answers creates.
+        conversations: Answers what is asked of conversations.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class HttpRoutes:
         stores: Stores,
         models: Models,
         creation: ResponseCreation,
+        conversations: ConversationRequests,
     ) -> None:
         self._authenticator = authenticator
         self._stores = stores
@@ -62,6 +65,7 @@ class HttpRoutes:
             Route("/v1/responses/{id}", self._keyed(self._delete), methods=["DELETE"]),
             Route("/v1/responses/{id}/steers", self._keyed(self._steers), methods=["GET"]),
             Route("/v1/steers/{id}", self._keyed(self._steer), methods=["GET"]),
+            *conversations.routes(self._keyed),
             Route("/v1/models", self._keyed(self._list), methods=["GET"]),
             Route("/v1/models/{id:path}", self._keyed(self._model), methods=["GET"]),
         ]

@@ -14,8 +14,10 @@ from gateway.persistence.store_watch import StoreWatch
 from lanes.history.archive import Archive
 from lanes.stores.claims import MemoryClaimStore
 from lanes.stores.memory import MemoryResponseStore
+from lanes.stores.memory_conversations import MemoryConversationStore
 from lanes.stores.redis import RedisResponseStore
 from lanes.stores.redis_claims import RedisClaimStore
+from lanes.stores.redis_conversations import RedisConversationStore
 from steering.clerk import Clerk
 from steering.counters import StoreCounters
 from steering.errors import StoreUnavailable
@@ -63,6 +65,7 @@ class Stores:
                 MemoryResponseStore(store_ttl=settings.store_ttl),
                 settings.max_chain,
                 self.counters,
+                MemoryConversationStore(store_ttl=settings.store_ttl),
             )
         else:
             self._client = client = connect(settings.redis_url)
@@ -71,8 +74,10 @@ class Stores:
             self._lease = Lease(client, owner, guard=guard)
             self.steers = RedisSteerStore(client, self._lease, guard=guard)
             self.claims = RedisClaimStore(client, guard=guard)
-            responses = RedisResponseStore(client, store_ttl=round(settings.store_ttl), guard=guard)
-            self.archive = Archive(responses, settings.max_chain, self.counters)
+            ttl = round(settings.store_ttl)
+            responses = RedisResponseStore(client, store_ttl=ttl, guard=guard)
+            conversations = RedisConversationStore(client, store_ttl=ttl, guard=guard)
+            self.archive = Archive(responses, settings.max_chain, self.counters, conversations)
         self.clerk = Clerk(self.steers, owner, self.counters)
 
     def health(self) -> dict[str, Any]:

@@ -157,8 +157,9 @@ def _settings(dialect: Dialect, body: Mapping[str, Any]) -> dict[str, Any]:
     """Return all of the client's settings that the backend takes. Raises ClientFault."""
     if body.get("conversation") is not None and not dialect.conversations:
         raise ClientFault(
-            "This backend keeps no conversations: continue by 'previous_response_id'.",
-            code="unsupported_parameter",
+            "Conversation not found: its id is none of this gateway's, and the backend keeps none.",
+            code="conversation_not_found",
+            status=404,
             param="conversation",
         )
     kept: dict[str, Any] = {}

@@ -17,6 +17,7 @@ from lanes.stores.base import (
     UnreadableResponse,
     plausible,
 )
+from lanes.stores.memory_conversations import MemoryConversationStore
 from lanes.stores.writer import ResponseWriter
 from steering.errors import StoreUnavailable
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from lanes.history.entries import Entry
     from lanes.history.lineage import Node
     from lanes.stores.base import ResponseStore
+    from lanes.stores.conversations import ConversationStore
     from steering.counters import StoreCounters
 
 #: Seconds until a missing response is looked up once more: another process may have sent its
@@ -62,11 +64,17 @@ class Archive:
         store: Where responses are kept.
         max_chain: Items that a create may build on.
         counters: Where writes are counted.
+        conversations: Where conversations are kept; in memory if there is no such place.
     """
 
     def __init__(
-        self, store: ResponseStore, max_chain: int, counters: StoreCounters | None = None
+        self,
+        store: ResponseStore,
+        max_chain: int,
+        counters: StoreCounters | None = None,
+        conversations: ConversationStore | None = None,
     ) -> None:
+        self.conversations = conversations or MemoryConversationStore()
         self._store = store
         self._writer = ResponseWriter(store, counters=counters)
         self.max_chain = max_chain
@@ -145,16 +153,23 @@ _object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class KeyArchive:
-    """The part of the archive that belongs to one API key."""
+    """The part of the archive that belongs to one API key.
+
+    Attributes:
+        key_id: The API key.
+        conversations: Where conversations are kept, all keys' of them.
+        max_chain: Items that a create may build on.
+    """
 
     def __init__(self, archive: Archive, key_id: str) -> None:
         self._archive = archive
-        self._key_id = key_id
+        self.key_id = key_id
+        self.conversations = archive.conversations
         self.max_chain = archive.max_chain
 
     async def find(self, response_id: str) -> Node | None:
         """Return a stored response (see `Archive.find`)."""
-        return await self._archive.find(self._key_id, response_id)
+        return await self._archive.find(self.key_id, response_id)
 
     def put(
         self,
@@ -168,11 +183,11 @@ class KeyArchive:
 
         Args:
             response_id: Its id.
-            parent_id: The id of the response it continues.
+            parent_id: The id of the response or the conversation that it continues.
             body: The response object as JSON.
             input_items: Its own input.
             output_items: Its output in the form that is replayed.
         """
         self._archive.put(
-            StoredResponse(response_id, self._key_id, parent_id, body, input_items, output_items)
+            StoredResponse(response_id, self.key_id, parent_id, body, input_items, output_items)
         )

@@ -15,6 +15,7 @@ from lanes.history.entries import Entry, answers, invalid, reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+    from typing import Self
 
     from lanes.history.entries import CallKey
 
@@ -57,7 +58,7 @@ class Node:
     @classmethod
     def of(
         cls, id: str, lane: str | None, parent: Node | None, inputs: Entries, outputs: Entries
-    ) -> Node:
+    ) -> Self:
         """Return a node that no cache holds, as a parent from the response store is one.
 
         Args:
@@ -244,8 +245,8 @@ def resolve_input(
         items: The create's own input.
         node: The response it continues.
         lineage: Where references that the chain does not answer are looked up.
-        conversation: Whether it is bound to one; only the backend knows what else is in there, so
-            outputs and references are its to judge.
+        conversation: Whether it is bound to one of the backend's, which alone knows what else is in
+            there, so outputs and references are its to judge.
 
     Raises:
         ClientFault: A reference names an unknown item, or an output answers a call that is neither

@@ -67,9 +67,9 @@ class Run:
         #: The response object of the terminal event.
         self.final = b""
         self.fault: Fault | None = None
-        #: Called once, after `response.created`.
+        #: Called once, after `response.created`; and with the terminal event.
         self.began: Callable[[], None] = _nothing
-        self._emit = emit
+        self.deliver = self._emit = emit
         self._cuts = False  # whether a steer waits for a boundary of ours
         self._request = request
         self.profile = profile
@@ -293,7 +293,7 @@ class Run:
             completed_at=int(self._clock()) if step is RunStep.COMPLETE else None,
         )
         head = {**(extra or {}), "type": f"response.{kind}"}
-        self._emit(encode(head)[:-1] + b',"response":' + snapshot)
+        self.deliver(encode(head)[:-1] + b',"response":' + snapshot)
 
 
 def _nothing() -> None:

@@ -56,3 +56,5 @@ LIVE = frozenset({RunState.STARTING, RunState.STREAMING, RunState.CUTTING})
 STREAMING = frozenset({RunState.STREAMING, RunState.CUTTING})
 #: The ends of a run that did not finish what it said, and is a valid parent.
 STOPPED = frozenset({RunState.INCOMPLETE, RunState.STEERED, RunState.CANCELLED})
+#: A run that ended in one of these is a valid parent; a failed one never is (protocol.md 3).
+KEPT = STOPPED | {RunState.COMPLETED}

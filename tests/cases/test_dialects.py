@@ -75,20 +75,26 @@ async def _send(parent: Running, blocks: list[bytes]) -> None:
         assert parent.exchange.closed.is_set() or parent.exchange.transport.is_closing()
 
 
-REFUSED: list[tuple[str, dict[str, Any], str]] = [
-    ("vllm", {"conversation": "conv_1"}, "conversation"),
-    ("llamacpp", {"tools": [{"type": "web_search"}], "tool_choice": "required"}, "tool_choice"),
+SEARCH = {"type": "web_search"}
+REFUSED: list[tuple[str, dict[str, Any], str, int]] = [
+    ("vllm", {"conversation": "conv_1"}, "conversation", 404),
+    (
+        "llamacpp",
+        {"tools": [{"type": "web_search"}], "tool_choice": "required"},
+        "tool_choice",
+        400,
+    ),
 ]
 
 
-@pytest.mark.parametrize(("dialect", "fields", "param"), REFUSED)
+@pytest.mark.parametrize(("dialect", "fields", "param", "status"), REFUSED)
 async def test_what_a_backend_could_make_nothing_of_is_an_error(
-    dialect: str, fields: dict[str, Any], param: str
+    dialect: str, fields: dict[str, Any], param: str, status: int
 ) -> None:
     async with stand(dialect=dialect) as on:
         _, parent = await on.turn("a")
         error = await on.refused("a", **fields)
-        assert (error["status"], error["error"]["param"]) == (400, param)
+        assert (error["status"], error["error"]["param"]) == (status, param)
         assert error["error"]["type"] == "invalid_request_error"
         await on.usable("a")
         if "conversation" not in fields:

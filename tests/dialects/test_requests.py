@@ -76,7 +76,8 @@ def test_a_conversation_is_refused_where_none_is_kept(dialect: str) -> None:
         return
     with pytest.raises(ClientFault) as caught:
         sent(dialect, conversation="conv_1")
-    assert (caught.value.status, caught.value.param) == (400, "conversation")
+    assert (caught.value.status, caught.value.param) == (404, "conversation")
+    assert caught.value.code == "conversation_not_found"
     assert "conversation" not in sent(dialect, conversation=None)
 
 

@@ -1,0 +1,226 @@
+"""SHELL: the routes of conversations and their items (protocol.md 8)."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.responses import Response
+from starlette.routing import Route
+
+from gateway.client.frames import check_items, check_metadata
+from gateway.http.bodies import read_object
+from gateway.http.paging import included, item_list, page_of
+from lanes.codec import encode
+from lanes.conversations.items import given_items, shown
+from lanes.conversations.turn import conversation_not_found
+from lanes.errors import ClientFault
+from lanes.events import new_id
+from lanes.history.archive import translated
+from lanes.history.entries import Entry, reference
+from lanes.stores.conversations import (
+    Conversation,
+    ConversationFull,
+    ConversationItem,
+    ItemBounds,
+    ItemNotFound,
+    is_ours,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Sequence
+
+    from starlette.requests import Request
+    from starlette.types import ASGIApp
+
+    from gateway.config.settings import Settings
+    from lanes.stores.conversations import ConversationStore
+
+    Answer = Callable[[str, Request], Awaitable[ASGIApp]]
+    Endpoint = Callable[[Request], Awaitable[ASGIApp]]
+
+#: Items that one request may add.
+MAX_ITEMS: Final = 20
+
+
+class ConversationRequests:
+    """Answers what is asked of the conversations of a key.
+
+    Args:
+        store: Where they are.
+        settings: The gateway's.
+    """
+
+    def __init__(self, store: ConversationStore, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+        self._bounds = ItemBounds(settings.max_chain)
+
+    def routes(self, keyed: Callable[[Answer], Endpoint]) -> list[Route]:
+        """Return the routes; `keyed` makes an endpoint of what answers a request of a key."""
+        one = "/v1/conversations/{id}"
+        return [
+            Route("/v1/conversations", keyed(self._create), methods=["POST"]),
+            Route(one, keyed(self._get), methods=["GET"]),
+            Route(one, keyed(self._update), methods=["POST"]),
+            Route(one, keyed(self._delete), methods=["DELETE"]),
+            Route(f"{one}/items", keyed(self._list), methods=["GET"]),
+            Route(f"{one}/items", keyed(self._add), methods=["POST"]),
+            Route(f"{one}/items/{{item}}", keyed(self._item), methods=["GET"]),
+            Route(f"{one}/items/{{item}}", keyed(self._remove), methods=["DELETE"]),
+        ]
+
+    async def _create(self, key_id: str, request: Request) -> Response:
+        body = await self._body(request)
+        metadata = _metadata(body)
+        given = body.get("items")
+        items = self._given([] if given is None else given)
+        conversation = Conversation(new_id("conv"), int(time.time()), metadata)
+        with translated():
+            await self._store.create(key_id, conversation, items)
+        return _json(_object(conversation))
+
+    async def _get(self, key_id: str, request: Request) -> Response:
+        return _json(_object(await self._conversation(key_id, request)))
+
+    async def _update(self, key_id: str, request: Request) -> Response:
+        body = await self._body(request)
+        if "metadata" not in body:
+            message = "'metadata' is missing: an object of strings, or null for none."
+            raise ClientFault(message, code="missing_required_parameter", param="metadata")
+        metadata, conversation_id = _metadata(body), _named(request)
+        with translated():
+            conversation = await self._store.update(key_id, conversation_id, metadata)
+        if conversation is None:
+            raise conversation_not_found(conversation_id)
+        return _json(_object(conversation))
+
+    async def _delete(self, key_id: str, request: Request) -> Response:
+        conversation_id = _named(request)
+        with translated():
+            if not await self._store.delete(key_id, conversation_id):
+                raise conversation_not_found(conversation_id)
+        return _json({"id": conversation_id, "object": "conversation.deleted", "deleted": True})
+
+    async def _list(self, key_id: str, request: Request) -> Response:
+        conversation_id, include = _named(request), included(request.query_params)
+        page = page_of(request.query_params)
+        with translated():
+            items = await self._store.page(key_id, conversation_id, page.one_more)
+        if items is None:
+            raise conversation_not_found(conversation_id)
+        return _listed(items[: page.limit], include, more=len(items) > page.limit)
+
+    async def _add(self, key_id: str, request: Request) -> Response:
+        conversation_id, include = _named(request), included(request.query_params)
+        body = await self._body(request)
+        if "items" not in body:
+            message = "'items' is missing: an array of items to add."
+            raise ClientFault(message, code="missing_required_parameter", param="items")
+        items = self._given(body["items"])
+        with translated():
+            # Two items must not have the same id; one that is there already gets another.
+            kept = await self._store.items(key_id, conversation_id)
+            taken = {item.id for item in kept or ()}
+            items = given_items(
+                (Entry(item.data, item.id, item.calls) for item in items), taken, new_id
+            )
+            token = secrets.token_hex(8)
+            added = await self._store.append(key_id, conversation_id, items, token, self._bounds)
+        if not added:
+            raise conversation_not_found(conversation_id)
+        return _listed(items, include)
+
+    async def _item(self, key_id: str, request: Request) -> Response:
+        conversation_id, include = _named(request), included(request.query_params)
+        item_id: str = request.path_params["item"]
+        with translated():
+            item = await self._store.item(key_id, conversation_id, item_id)
+        if item is None:
+            await self._conversation(key_id, request)
+            raise ItemNotFound(item_id)
+        return _json(shown(item, include))
+
+    async def _remove(self, key_id: str, request: Request) -> Response:
+        conversation = await self._conversation(key_id, request)
+        item_id: str = request.path_params["item"]
+        with translated():
+            if not await self._store.remove(key_id, conversation.id, item_id):
+                raise ItemNotFound(item_id)
+        return _json(_object(conversation))
+
+    async def _body(self, request: Request) -> dict[str, Any]:
+        settings = self._settings
+        body, _ = await read_object(request, settings.max_frame_bytes, settings.max_chain)
+        return body
+
+    async def _conversation(self, key_id: str, request: Request) -> Conversation:
+        conversation_id = _named(request)
+        with translated():
+            conversation = await self._store.get(key_id, conversation_id)
+        if conversation is None:
+            raise conversation_not_found(conversation_id)
+        return conversation
+
+    def _given(self, items: Any) -> list[ConversationItem]:
+        """Return the items that a client adds. Raises ClientFault."""
+        check_items("items", items)
+        if len(items) > MAX_ITEMS:
+            message = f"'items' has {len(items)} items; at most {MAX_ITEMS} are added at a time."
+            raise ClientFault(message, code="invalid_value", param="items")
+        for place, item in enumerate(items):
+            _check(f"items[{place}]", item)
+        kept = given_items([Entry.of(item) for item in items], (), new_id)
+        for place, made in enumerate(kept):
+            if made.size > self._bounds.bytes:
+                raise ConversationFull(self._bounds, f"items[{place}]")
+        if sum(made.size for made in kept) > self._bounds.bytes:
+            raise ConversationFull(self._bounds)
+        return kept
+
+
+def _check(name: str, item: dict[str, Any]) -> None:
+    kind = item.get("type")
+    if not isinstance(kind, str) and (kind is not None or "role" not in item):
+        message = f"'{name}.type' must be a string; only messages, which have a role, need none."
+        raise ClientFault(message, code="invalid_type", param=f"{name}.type")
+    if reference(item) is not None:
+        message = f"'{name}' must be an item, not a reference to one."
+        raise ClientFault(message, code="invalid_value", param=name)
+    if kind in (None, "message") and not isinstance(item.get("content"), str | list):
+        message = f"'{name}.content' must be a string or an array."
+        raise ClientFault(message, code="invalid_type", param=f"{name}.content")
+
+
+def _metadata(body: dict[str, Any]) -> dict[str, Any]:
+    check_metadata("metadata", body.get("metadata"))
+    return body.get("metadata") or {}
+
+
+def _named(request: Request) -> str:
+    """Return the conversation in the path. Raises ClientFault if no store can have it."""
+    conversation_id: str = request.path_params["id"]
+    if not is_ours(conversation_id):
+        raise conversation_not_found(conversation_id)
+    return conversation_id
+
+
+def _object(conversation: Conversation) -> dict[str, Any]:
+    return {
+        "id": conversation.id,
+        "object": "conversation",
+        "created_at": conversation.created_at,
+        "metadata": conversation.metadata,
+    }
+
+
+def _listed(
+    items: Sequence[ConversationItem], include: Collection[str], *, more: bool = False
+) -> Response:
+    data = [shown(item, include) for item in items]
+    return _json(item_list(data, [item.id for item in items], more=more))
+
+
+def _json(value: object) -> Response:
+    return Response(encode(value), media_type="application/json")
