@@ -105,6 +105,12 @@ class Attempt:
         self.turn = conversation.begin(self.run, self.entries)
         self.held = self.turn is not None
 
+    async def settle(self, turn: ConversationTurn) -> None:
+        """Add the turn to its conversation and let go of the end; held for good if it cannot be."""
+        entries = await turn.settle(self.run, self.entries)
+        if entries is not None:
+            self.entries, self.held = entries, False
+
     def end_broken(self, fault: Fault) -> bool:
         """End the run after our own code broke on it.
 

@@ -226,7 +226,7 @@ class Worker(Stopping):
         else:
             attempt.run.complete_empty()
         if attempt.turn is not None:
-            attempt.held = not await attempt.turn.settle(attempt.run, attempt.entries)
+            await attempt.settle(attempt.turn)
         self._record_end(attempt)
 
     async def _relay(self, attempt: Attempt) -> None:

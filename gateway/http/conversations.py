@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gateway.client.frames import check_items, check_metadata
+from gateway.cpu_thread import run_in_cpu_thread
 from gateway.http.bodies import read_object
 from gateway.http.paging import included, item_list, page_of
 from lanes.codec import encode
@@ -21,12 +22,12 @@ from lanes.history.archive import translated
 from lanes.history.entries import Entry, reference
 from lanes.stores.conversations import (
     Conversation,
-    ConversationFull,
     ConversationItem,
     ItemBounds,
     ItemNotFound,
     is_ours,
 )
+from lanes.stores.packing import THREAD_OVER
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -75,7 +76,7 @@ class ConversationRequests:
         body = await self._body(request)
         metadata = _metadata(body)
         given = body.get("items")
-        items = self._given([] if given is None else given)
+        items = given_items(_given([] if given is None else given), (), new_id)
         conversation = Conversation(new_id("conv"), int(time.time()), metadata)
         with translated():
             await self._store.create(key_id, conversation, items)
@@ -110,7 +111,7 @@ class ConversationRequests:
             items = await self._store.page(key_id, conversation_id, page.one_more)
         if items is None:
             raise conversation_not_found(conversation_id)
-        return _listed(items[: page.limit], include, more=len(items) > page.limit)
+        return await _listed(items[: page.limit], include, more=len(items) > page.limit)
 
     async def _add(self, key_id: str, request: Request) -> Response:
         conversation_id, include = _named(request), included(request.query_params)
@@ -118,19 +119,15 @@ class ConversationRequests:
         if "items" not in body:
             message = "'items' is missing: an array of items to add."
             raise ClientFault(message, code="missing_required_parameter", param="items")
-        items = self._given(body["items"])
+        entries = _given(body["items"])
         with translated():
-            # Two items must not have the same id; one that is there already gets another.
-            kept = await self._store.items(key_id, conversation_id)
-            taken = {item.id for item in kept or ()}
-            items = given_items(
-                (Entry(item.data, item.id, item.calls) for item in items), taken, new_id
-            )
+            taken = await self._taken(key_id, conversation_id, entries)
+            items = given_items(entries, taken, new_id)
             token = secrets.token_hex(8)
             added = await self._store.append(key_id, conversation_id, items, token, self._bounds)
         if not added:
             raise conversation_not_found(conversation_id)
-        return _listed(items, include)
+        return await _listed(items, include)
 
     async def _item(self, key_id: str, request: Request) -> Response:
         conversation_id, include = _named(request), included(request.query_params)
@@ -150,6 +147,19 @@ class ConversationRequests:
                 raise ItemNotFound(item_id)
         return _json(_object(conversation))
 
+    async def _taken(self, key_id: str, conversation_id: str, entries: Sequence[Entry]) -> set[str]:
+        """Return the ids that items of the client's must not have: those of other items.
+
+        Args:
+            key_id: The API key.
+            conversation_id: The conversation.
+            entries: The client's items.
+        """
+        if all(entry.id is None for entry in entries):
+            return set()
+        kept = await self._store.items(key_id, conversation_id)
+        return {item.id for item in kept or ()}
+
     async def _body(self, request: Request) -> dict[str, Any]:
         settings = self._settings
         body, _ = await read_object(request, settings.max_frame_bytes, settings.max_chain)
@@ -163,21 +173,16 @@ class ConversationRequests:
             raise conversation_not_found(conversation_id)
         return conversation
 
-    def _given(self, items: Any) -> list[ConversationItem]:
-        """Return the items that a client adds. Raises ClientFault."""
-        check_items("items", items)
-        if len(items) > MAX_ITEMS:
-            message = f"'items' has {len(items)} items; at most {MAX_ITEMS} are added at a time."
-            raise ClientFault(message, code="invalid_value", param="items")
-        for place, item in enumerate(items):
-            _check(f"items[{place}]", item)
-        kept = given_items([Entry.of(item) for item in items], (), new_id)
-        for place, made in enumerate(kept):
-            if made.size > self._bounds.bytes:
-                raise ConversationFull(self._bounds, f"items[{place}]")
-        if sum(made.size for made in kept) > self._bounds.bytes:
-            raise ConversationFull(self._bounds)
-        return kept
+
+def _given(items: Any) -> list[Entry]:
+    """Return the items that a client adds. Raises ClientFault."""
+    check_items("items", items)
+    if len(items) > MAX_ITEMS:
+        message = f"'items' has {len(items)} items; at most {MAX_ITEMS} are added at a time."
+        raise ClientFault(message, code="invalid_value", param="items")
+    for place, item in enumerate(items):
+        _check(f"items[{place}]", item)
+    return [Entry.of(item) for item in items]
 
 
 def _check(name: str, item: dict[str, Any]) -> None:
@@ -215,11 +220,18 @@ def _object(conversation: Conversation) -> dict[str, Any]:
     }
 
 
-def _listed(
+async def _listed(
     items: Sequence[ConversationItem], include: Collection[str], *, more: bool = False
 ) -> Response:
-    data = [shown(item, include) for item in items]
-    return _json(item_list(data, [item.id for item in items], more=more))
+    """Answer with items, made by a thread if they are large."""
+
+    def listed() -> Response:
+        data = [shown(item, include) for item in items]
+        return _json(item_list(data, [item.id for item in items], more=more))
+
+    if sum(item.size for item in items) > THREAD_OVER:
+        return await run_in_cpu_thread(listed)
+    return listed()
 
 
 def _json(value: object) -> Response:

@@ -30,7 +30,8 @@ def page_of(query: QueryParams) -> Page:
 
 def included(query: QueryParams) -> frozenset[str]:
     """Return what `include` asks for. Raises ClientFault."""
-    names = frozenset([*query.getlist("include"), *query.getlist("include[]")])
+    pairs = query.multi_items()
+    names = frozenset(value for name, value in pairs if name.partition("[")[0] == "include")
     if not names <= INCLUDABLE:
         raise _wrong("include", f"one of {', '.join(sorted(INCLUDABLE))}")
     return names

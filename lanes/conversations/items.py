@@ -12,7 +12,7 @@ from lanes.stores.conversations import ConversationItem
 from lanes.stream.item_schema import PREFIXES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable
 
     Item = dict[str, Any]
 
@@ -27,9 +27,19 @@ _ON_REQUEST: Final = {
 _SOURCES: Final = "web_search_call.action.sources"
 _LOGPROBS: Final = "message.output_text.logprobs"
 #: Of these the whole is shown anyway.
-_ALWAYS: Final = {"message.input_image.image_url", "computer_call_output.output.image_url"}
+_ALWAYS: Final = frozenset(
+    {"message.input_image.image_url", "computer_call_output.output.image_url"}
+    | {"web_search_call.results"}
+)
 #: What `include` may hold.
 INCLUDABLE: Final = frozenset({*_ON_REQUEST, _SOURCES, _LOGPROBS, *_ALWAYS})
+
+
+class _Named(msgspec.Struct):
+    """An item, of which only the names are wanted."""
+
+    id: Any = None
+    type: Any = None
 
 
 class _Ended(msgspec.Struct):
@@ -39,6 +49,7 @@ class _Ended(msgspec.Struct):
 
 
 _output: Final = msgspec.json.Decoder(_Ended).decode
+_named: Final = msgspec.json.Decoder(_Named).decode
 _item: Final[Callable[[bytes], Item]] = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -57,7 +68,7 @@ def given_items(
     for entry in entries:
         item_id = entry.id
         if item_id is None or item_id in ids or not _ID.fullmatch(item_id):
-            item_id = mint(_prefix(_item(entry.data)))
+            item_id = mint(_prefix(_named(entry.data).type))
         ids.add(item_id)
         kept.append(ConversationItem(item_id, entry.data, entry.calls))
     return kept
@@ -74,7 +85,7 @@ def output_items(final: bytes, entries: Iterable[Entry]) -> list[ConversationIte
     kept = []
     for raw in _output(final).output:
         shown = bytes(raw)
-        item_id: str = _item(shown)["id"]
+        item_id = str(_named(shown).id)
         entry = replayed.get(item_id, Entry(b""))
         kept.append(ConversationItem(item_id, entry.data, entry.calls, shown))
     return kept
@@ -103,8 +114,8 @@ def shown(item: ConversationItem, include: Collection[str]) -> Item:
     return _without_extras(fields, include)
 
 
-def _prefix(item: Mapping[str, Any]) -> str:
-    kind = str(item.get("type") or "message")
+def _prefix(type: Any) -> str:
+    kind = str(type or "message")
     return PREFIXES.get(kind) or PREFIXES.get(kind.removesuffix("_output"), "item")
 
 

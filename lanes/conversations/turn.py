@@ -108,15 +108,17 @@ class ConversationTurn:
         if held is not None:
             self._put(held)
 
-    async def settle(self, run: Run, entries: Sequence[Entry]) -> bool:
+    async def settle(self, run: Run, entries: tuple[Entry, ...]) -> tuple[Entry, ...] | None:
         """Add a response's input and output, unless it failed, and send its terminal event.
 
-        Return False if the store does not take them: then the response fails, since its client
-        must not build on it. A conversation that was deleted meanwhile takes nothing.
+        Return the input with the ids that it has in the conversation; None if the store does not
+        take it: then the response fails, since its client must not build on it. A conversation that
+        was deleted meanwhile takes nothing.
         """
         if run.state in KEPT:
-            items = given_items(entries, self._ids, new_id)
-            items += output_items(run.final, run.entries())
+            given = given_items(entries, self._ids, new_id)
+            entries = tuple(replayed_entries(given))
+            items = given + output_items(run.final, run.entries())
             for attempt in range(1, _ATTEMPTS + 1):
                 try:
                     await self._store.append(
@@ -127,9 +129,9 @@ class ConversationTurn:
                     if attempt == _ATTEMPTS:
                         log.error("response %s was not added to its conversation", run.id)
                         self._fail()
-                        return False
+                        return None
         self.release()
-        return True
+        return entries
 
     def _hold(self, event: bytes) -> None:
         self._held = event

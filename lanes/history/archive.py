@@ -9,12 +9,14 @@ import anyio
 import msgspec
 
 from lanes.errors import Fault
-from lanes.history.lineage import parent_not_found
+from lanes.history.entries import Entry
+from lanes.history.lineage import Node, parent_not_found
 from lanes.stores.base import (
     NotStoredYet,
     ResponseNotStored,
     StoredResponse,
     UnreadableResponse,
+    conversation_mark,
     plausible,
 )
 from lanes.stores.memory_conversations import MemoryConversationStore
@@ -24,9 +26,7 @@ from steering.errors import StoreUnavailable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lanes.history.entries import Entry
-    from lanes.history.lineage import Node
-    from lanes.stores.base import ResponseStore
+    from lanes.stores.base import ResponseStore, StoredChain
     from lanes.stores.conversations import ConversationStore
     from steering.counters import StoreCounters
 
@@ -106,12 +106,33 @@ class Archive:
                 await anyio.sleep(_BEHIND)
                 chain = await self._store.load(key_id, response_id, self.max_chain)
         if chain is not None:
-            return chain.head()
+            if chain.conversation_id is None:
+                return chain.head()
+            return await self._bound(key_id, chain, chain.conversation_id)
         try:
             self._writer.check_lost(key_id, response_id)
         except ResponseNotStored as lost:
             raise parent_not_found(response_id, f"it was not stored: {lost.reason}") from lost
         return None
+
+    async def _bound(self, key_id: str, chain: StoredChain, conversation_id: str) -> Node | None:
+        """Return a chain that begins in a conversation; None if that is gone.
+
+        Args:
+            key_id: The API key.
+            chain: The chain.
+            conversation_id: The conversation.
+        """
+        with translated():
+            items = await self.conversations.items(key_id, conversation_id)
+        first = chain.links[0]
+        own = {entry.id for entry in first.input_items + first.output_items}
+        places = (place for place, item in enumerate(items or ()) if item.id in own)
+        start = next(places, None)
+        if items is None or start is None:
+            return None
+        before = [Entry(item.data, item.id, item.calls) for item in items[:start] if item.data]
+        return chain.head(None, Node.of(conversation_id, None, None, before, ()))
 
     async def get(self, key_id: str, response_id: str) -> bytes | None:
         """Return the response object as the client got it; None if it is not there for this key."""
@@ -188,6 +209,8 @@ class KeyArchive:
             input_items: Its own input.
             output_items: Its output in the form that is replayed.
         """
+        if parent_id is not None and parent_id.startswith("conv_"):
+            output_items, parent_id = (*output_items, conversation_mark(parent_id)), None
         self._archive.put(
             StoredResponse(response_id, self.key_id, parent_id, body, input_items, output_items)
         )

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from lanes.errors import ClientFault
+from lanes.history.entries import Entry
 from lanes.history.lineage import Node
 from steering.errors import StoreUnavailable
-
-if TYPE_CHECKING:
-    from lanes.history.entries import Entry
 
 #: Seconds a response is kept: 30 days.
 STORE_TTL: Final = 30 * 24 * 3600
@@ -66,6 +64,11 @@ class ChainTooLong(ClientFault):
         )
 
 
+def conversation_mark(conversation_id: str) -> Entry:
+    """Return what ends the output of a response that was bound to a conversation."""
+    return Entry(b"", conversation_id)
+
+
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
     """One finished response, never a failed one.
@@ -107,10 +110,20 @@ class StoredChain:
 
     links: tuple[ChainLink, ...]
 
-    def head(self, lane: str | None = None) -> Node:
-        """Return the response as a parent on `lane`, linked to all it builds on. O(items)."""
+    @property
+    def conversation_id(self) -> str | None:
+        """The conversation that the oldest response was bound to."""
+        last = self.links[0].output_items[-1:]
+        return last[0].id if last and not last[0].data else None
+
+    def head(self, lane: str | None = None, root: Node | None = None) -> Node:
+        """Return the response as a parent on `lane`, linked to all it builds on. O(items).
+
+        `root` is what was in the conversation before the oldest response.
+        """
         first, *rest = self.links
-        node = Node.of(first.id, lane, None, first.input_items, first.output_items)
+        outputs = [entry for entry in first.output_items if entry.data]
+        node = Node.of(first.id, lane, root, first.input_items, outputs)
         for link in rest:
             node = Node.of(link.id, lane, node, link.input_items, link.output_items)
         return node

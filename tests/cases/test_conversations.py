@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 
+from tests.support.client import connect
+from tests.support.conversations import ask, begin, texts
 from tests.support.events import call_reply, created, failed, reply
-from tests.support.gateway_stand import answer, said, stand, user
-from tests.support.http_client import posted, requested
+from tests.support.gateway_stand import answer, not_found, said, stand, user
+from tests.support.http_client import posted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -19,26 +20,6 @@ if TYPE_CHECKING:
     from tests.support.gateway_stand import Stand
 
 Json = dict[str, Any]
-
-
-async def ask(on: Stand, method: str, path: str, body: Json | None = None) -> tuple[int, Any]:
-    """Ask for a path below /v1/conversations."""
-    data = None if body is None else json.dumps(body).encode()
-    lines = {"content-type": "application/json"}
-    async with requested(on.url, method, f"/conversations{path}", data, lines) as answered:
-        return answered.status, await answered.json()
-
-
-async def begin(on: Stand, *items: Json) -> str:
-    status, made = await ask(on, "POST", "", {"items": list(items)})
-    assert status == 200, made
-    conversation: str = made["id"]
-    return conversation
-
-
-async def texts(on: Stand, conversation: str) -> list[str]:
-    _, listed = await ask(on, "GET", f"/{conversation}/items?order=asc&limit=100")
-    return [part["text"] for item in listed["data"] for part in item["content"]]
 
 
 @asynccontextmanager
@@ -183,6 +164,33 @@ async def test_a_response_of_it_is_continued_with_all_that_it_built_on() -> None
         exchange, _ = await on.turn("a", previous_response_id=one["id"], input="three")
         assert said(exchange) == ["before", "one", "first", "three"]
         assert await texts(on, name) == ["before", "one", "first", "two", "other"]
+
+
+async def test_a_response_of_it_is_continued_from_another_connection() -> None:
+    async with bound(user("before")) as (on, name):
+        _, one = await on.turn("a", reply("first"), conversation=name, store=True, input="one")
+        _, two = await on.turn("b", reply("other"), conversation=name, store=True, input="two")
+        await on.client.create("w", conversation=name, store=True, input="warm", generate=False)
+        warm = await on.client.ended("w")
+        async with connect(on.url) as client:
+            for parent, told in (
+                (one, ["before", "one", "first"]),
+                (two, ["before", "one", "first", "two", "other"]),
+                (warm, ["before", "one", "first", "two", "other", "warm"]),
+            ):
+                await client.create(
+                    "x", previous_response_id=parent["id"], store=True, input="three"
+                )
+                exchange = await on.fake.next()
+                assert said(exchange) == [*told, "three"]
+                assert len(exchange.input) == len(told) + 1
+                await answer(exchange, reply("fourth"))
+                ended = await client.ended("x")
+            await ask(on, "DELETE", f"/{name}")
+        async with connect(on.url) as client:
+            for parent in (one, ended):
+                await client.create("x", previous_response_id=parent["id"])
+                not_found(await client.error("x"), parent["id"])
 
 
 async def test_a_conversation_that_is_full() -> None:
