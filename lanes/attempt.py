@@ -181,6 +181,9 @@ def unsteerable(create: Create, profile: Profile) -> str | None:
         return "Responses of this backend cannot be steered."
     if create.body.get("conversation") is not None:
         return "A response that is bound to a conversation cannot be steered."
+    agents = create.body.get("multi_agent")
+    if isinstance(agents, dict) and agents.get("enabled") is True:
+        return "A response of several agents cannot be steered."
     management = create.body.get("context_management")
     if isinstance(management, list) and any(
         isinstance(entry, dict) and entry.get("type") == "compaction" for entry in management

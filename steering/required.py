@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
+
+#: A tool by its namespace, if it has one, and its name.
+ToolName = tuple[object, object]
 
 #: The type of a client-owned call -> the type of its output.
 _OUTPUTS = {
@@ -41,10 +44,41 @@ def stub(item: Mapping[str, Any]) -> dict[str, Any] | None:
     return needed
 
 
-def required_input(output: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the stubs for an output, in order, without calls that the output answers itself."""
-    items = list(output)
+def asynchronous_tools(tools: object, namespace: object = None) -> frozenset[ToolName]:
+    """Return the tools of a request whose outputs need not come with the next create.
+
+    `namespace` is the name of the one that they are in.
+    """
+    found: set[ToolName] = set()
+    for tool in tools if isinstance(tools, list) else ():
+        if not isinstance(tool, dict) or not isinstance(name := tool.get("name"), str):
+            continue
+        if tool.get("type") == "namespace" and namespace is None:
+            found |= asynchronous_tools(tool.get("tools"), name)
+        elif tool.get("async") is True:
+            found.add((namespace, name))
+    return frozenset(found)
+
+
+def required_input(
+    output: Iterable[Mapping[str, Any]], asynchronous: Collection[ToolName] = ()
+) -> list[dict[str, Any]]:
+    """Return the stubs for an output, in order.
+
+    It lacks calls that the output answers itself, and calls of `asynchronous` tools, whose outputs
+    may come at any later time.
+    """
+    items = [item for item in output if not _runs_on(item, asynchronous)]
     outputs = [item for item in items if str(item.get("type")).endswith("_output")]
     answered = [item["call_id"] for item in outputs if item.get("call_id")]
     stubs = [needed for item in items if (needed := stub(item)) is not None]
     return [needed for needed in stubs if needed.get("call_id") not in answered]
+
+
+def _runs_on(item: Mapping[str, Any], asynchronous: Collection[ToolName]) -> bool:
+    """Return whether the item is a call whose output need not come with the next create."""
+    if not str(item.get("type")).endswith("_call"):
+        return False
+    told = item.get("async")
+    name = item.get("namespace"), item.get("name")
+    return told is True or (told is None and bool(asynchronous) and name in asynchronous)

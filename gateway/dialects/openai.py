@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.upstream.dialect import Dialect
+from gateway.upstream.dialect import NEWER_KEYS, Dialect
 from gateway.upstream.history.replay_form import ReplayForm
 from lanes.stream.profile import Profile
 
@@ -11,6 +11,7 @@ from lanes.stream.profile import Profile
 DIALECT = Dialect(
     "openai",
     Profile(ordered_indices=True, replays_reasoning=False),
+    knows=NEWER_KEYS,
     conversations=True,
     replay=ReplayForm(),
     websocket_lanes=16,

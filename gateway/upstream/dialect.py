@@ -33,11 +33,16 @@ AUTO: Final = "auto"
 NOTICES: Final = ThrottledWarnings(logging.getLogger("multilane.dialect"), every=600.0)
 #: The gateway owns the state: it sends the whole input itself, and the backend stores nothing.
 _STATE_KEYS = frozenset({"input", "previous_response_id", "store", "stream"})
+#: Keys of the reference that few other backends know.
+NEWER_KEYS: Final = frozenset(
+    {"client_metadata", "moderation", "image", "access_programs", "multi_agent"}
+)
 #: Settings that change the answer.
 _MEANT = frozenset(
     {"instructions", "max_output_tokens", "max_tool_calls", "parallel_tool_calls", "prompt"}
     | {"reasoning", "temperature", "text", "tool_choice", "tools", "top_logprobs", "top_p"}
     | {"truncation"}
+    | (NEWER_KEYS - {"client_metadata"})
 )
 #: Values that ask for what happens anyway.
 _DEFAULTS: Final[tuple[Any, ...]] = (None, "auto", "disabled", [], {})
@@ -65,6 +70,7 @@ class Dialect:
         auth_scheme: What comes before the key in that header.
         keys: The request keys it takes; None for any.
         drops: Keys it ignores, or refuses whatever their value.
+        knows: Those of `NEWER_KEYS` that it takes; others refuse them, or ignore them silently.
         keeps_nulls: Whether a null the client sent is sent on; else the key is left out.
         tools: The types of tools it takes; None for any.
         conversations: Whether it keeps conversations.
@@ -87,6 +93,7 @@ class Dialect:
     auth_scheme: str = "Bearer "
     keys: frozenset[str] | None = None
     drops: frozenset[str] = frozenset()
+    knows: frozenset[str] = frozenset()
     keeps_nulls: bool = True
     tools: frozenset[str] | None = None
     conversations: bool = False
@@ -166,12 +173,18 @@ def _settings(dialect: Dialect, body: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in body.items():
         if key in _STATE_KEYS or (value is None and not dialect.keeps_nulls):
             continue
-        if key not in dialect.drops and (dialect.keys is None or key in dialect.keys):
+        if _takes(dialect, key):
             kept[key] = value
         elif key in _MEANT and value not in _DEFAULTS:
             line = f"{dialect.name} does nothing about {key}; left out"
             NOTICES.warning(f"{dialect.name} {key}", line)
     return kept if dialect.tools is None else _without_tools(dialect, dialect.tools, kept)
+
+
+def _takes(dialect: Dialect, key: str) -> bool:
+    if key in dialect.drops or (key in NEWER_KEYS and key not in dialect.knows):
+        return False
+    return dialect.keys is None or key in dialect.keys
 
 
 def _without_tools(dialect: Dialect, taken: frozenset[str], kept: dict[str, Any]) -> dict[str, Any]:

@@ -5,9 +5,13 @@ A value that does not fit is left out.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lanes.stream.schema import of, one_of, record, tagged
+from lanes.codec import encode
+from lanes.stream.schema import each, of, one_of, record, tagged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 #: The prefix of an id, by the type of the item.
 PREFIXES = {
@@ -43,6 +47,8 @@ _CALLABLE = {
     "async": _FLAG,
     "caller": tagged({"direct": record({}), "program": record({"caller_id": _TEXT})}),
 }
+_SEARCHED = record({}, {"query": _TEXT, "queries": each(_TEXT)})
+_FAULT = record({"code": _COUNT, "message": _TEXT})
 _OPTIONAL = {
     "message": {"phase": one_of("commentary", "final_answer")},
     "reasoning": {
@@ -51,6 +57,39 @@ _OPTIONAL = {
     },
     "function_call": _CALLABLE,
     "custom_tool_call": _CALLABLE,
+    "web_search_call": {
+        "action": tagged(
+            {
+                "search": _SEARCHED,
+                "open_page": record({}, {"url": _TEXT}),
+                "find_in_page": record({"url": _TEXT, "pattern": _TEXT}),
+            }
+        )
+    },
+    "file_search_call": {"queries": each(_TEXT)},
+    "code_interpreter_call": {"container_id": _TEXT, "code": _TEXT},
+    "mcp_call": {
+        **dict.fromkeys(("arguments", "name", "server_label", "output"), _TEXT),
+        "error": tagged(
+            {
+                **dict.fromkeys(("mcp_protocol_error", "http_error"), _FAULT),
+                "mcp_tool_execution_error": record({"content": lambda _: True}),
+            }
+        ),
+    },
+    "mcp_list_tools": {"server_label": _TEXT, "tools": each(of(dict))},
+}
+#: What hosted items must have: all that stands for it where a backend left it out.
+_NEEDED: dict[str, dict[str, Any]] = {
+    "web_search_call": {"status": "in_progress", "action": {"type": "search", "query": ""}},
+    "file_search_call": {"status": "in_progress", "queries": []},
+    "code_interpreter_call": {
+        "status": "in_progress",
+        **{"code": None, "container_id": "", "outputs": None},
+    },
+    "image_generation_call": {"status": "in_progress", "result": None},
+    "mcp_call": {"arguments": "", "name": "", "server_label": ""},
+    "mcp_list_tools": {"server_label": "", "tools": []},
 }
 #: The keys that hold text or the call's names, by the type they belong to.
 _OWN = {
@@ -76,16 +115,56 @@ _ANNOTATION = tagged(
 _NOWHERE = {"title": "", "start_index": 0, "end_index": 0}
 
 
+def needed_fields(item_type: str) -> dict[str, Any]:
+    """Return what a hosted item must have, as it is where the backend says nothing about it."""
+    return _NEEDED.get(item_type, {})
+
+
 def public_fields(item_type: str, item: dict[str, Any]) -> dict[str, Any]:
     """Return the item's fields without private keys, values that do not fit and foreign text."""
     shapes, foreign = _OPTIONAL.get(item_type, {}), _FOREIGN.get(item_type, ())
+    if item_type in _REPAIRS:
+        item = _repaired(item, _REPAIRS[item_type], shapes)
+    nullable = _NULLABLE | needed_fields(item_type).keys()
     return {
         key: value
         for key, value in item.items()
         if key not in foreign
         and key not in PRIVATE_KEYS
-        and (key not in _NULLABLE if value is None else key not in shapes or shapes[key](value))
+        and (key not in nullable if value is None else key not in shapes or shapes[key](value))
     }
+
+
+def _repaired(
+    item: dict[str, Any], repairs: dict[str, Callable[[Any], Any]], shapes: dict[str, Any]
+) -> dict[str, Any]:
+    """Bring what says the right thing in the wrong form into the right one."""
+    wrong = {
+        key: value
+        for key, value in item.items()
+        if key in repairs and value is not None and not shapes[key](value)
+    }
+    return item | {key: repairs[key](value) for key, value in wrong.items()}
+
+
+def _search(action: Any) -> Any:
+    return {"type": "search", **action} if isinstance(action, dict) else action
+
+
+def _execution_error(error: Any) -> Any:
+    content = [{"type": "text", "text": error}] if isinstance(error, str) else error
+    return {"type": "mcp_tool_execution_error", "content": content}
+
+
+def _written(value: Any) -> Any:
+    return encode(value).decode()
+
+
+#: By the type of an item and its key: what makes of a value that does not fit one that does.
+_REPAIRS: dict[str, dict[str, Callable[[Any], Any]]] = {
+    "web_search_call": {"action": _search},
+    "mcp_call": {"arguments": _written, "output": _written, "error": _execution_error},
+}
 
 
 def readable_annotation(value: object) -> dict[str, Any] | None:

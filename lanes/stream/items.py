@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.codec import encode
 from lanes.errors import IllegalTransition
 from lanes.history.entries import Entry
-from lanes.stream.item_schema import public_fields
+from lanes.stream.item_schema import needed_fields, public_fields
 from lanes.stream.item_states import ITEM_TRANSITIONS, ItemState, ItemStep
 from lanes.stream.parts import CALL_KINDS, KINDS, OUTPUT_TEXT, REASONING, SUMMARY, Part, kind_of
 
@@ -55,9 +55,8 @@ class Item:
         self._sealed = self.type == "reasoning" and bool(self._base.pop("encrypted_content", None))
         self._others: list[Any] = []
         self._shown: dict[str, Any] = {}
-        self._call_given = False
+        self._call_given = self._cut = False
         self._made_up = added.keys() == {"type"}
-        self._cut = False
         if self.type in CALL_KINDS:
             self._begin_call(call_id)
 
@@ -75,7 +74,7 @@ class Item:
 
     def start(self, emit: Emit) -> None:
         """Send `output_item.added`: an empty item, and no encrypted reasoning yet."""
-        item = {**self._base, "id": self.id}
+        item = {**needed_fields(self.type), **self._base, "id": self.id}
         if self.type == "message":
             item |= {"status": "in_progress", "role": "assistant", "content": []}
         elif self.type == "reasoning":
@@ -133,7 +132,7 @@ class Item:
             self._finish(self.summary, self.final.get("summary"), emit)
             self._finish(self.content, self.final.get("content"), emit)
         for part in self.content + self.summary:
-            part.close(emit)
+            part.close(emit, status=status)
         if self.call is not None:
             self._close_call(self.call, emit)
         self.step(ItemStep.CLOSE if self.final is None else ItemStep.FINISH)
@@ -237,7 +236,8 @@ class Item:
 
     def _compose(self, status: str) -> dict[str, Any]:
         """Return the finished item: the backend's fields, our id, the text that was really sent."""
-        item = {**self._base, **public_fields(self.type, self.final or {})}
+        fields = public_fields(self.type, self.final or {})
+        item = {**needed_fields(self.type), **self._base, **fields}
         # Whose call it is never changes once it was sent.
         item |= {key: self._base[key] for key in ("call_id", "name") if key in self._base}
         item |= {"id": self.id, "type": self.type}

@@ -16,7 +16,7 @@ from lanes.stream.item_schema import PREFIXES
 from lanes.stream.item_states import HoldState, ItemState, ItemStep
 from lanes.stream.items import Item
 from lanes.stream.parts import BY_DELTA, BY_DONE, CALL_KINDS, OUTPUT_TEXT, STREAMED, kind_of
-from lanes.stream.passthrough import ITEM_EVENTS, with_client_ids, without_private_keys
+from lanes.stream.passthrough import ITEM_EVENTS, tagged, with_client_ids, without_private_keys
 from steering.required import required_input
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lanes.stream.parts import Emit, Part, PartKind
     from lanes.stream.profile import Profile
     from lanes.stream.room import Room
+    from lanes.stream.snapshots import Asked
 
 
 class Output:
@@ -36,7 +37,7 @@ class Output:
         emit: Takes each event for the client.
         mint: Makes an id from a prefix.
         room: How much output it may have.
-        encrypted: Whether the client asked for encrypted reasoning.
+        asked: What the client wants of it.
     """
 
     def __init__(
@@ -46,16 +47,16 @@ class Output:
         emit: Emit,
         mint: Callable[[str], str],
         room: Room,
-        *,
-        encrypted: bool,
+        asked: Asked,
     ) -> None:
         self.live: Part | None = None
         self._id = response_id
-        self._emit = emit
+        self._emit = self._say = emit  # `_say` is for the open item
+        self._agent: object = None  # of the event that is being read
         self.profile = profile
         self._mint = mint
         self._room = room
-        self._encrypted = encrypted
+        self._asked = asked
         self._index = ItemIndex()
         #: All items so far, in order.
         self.items = self._index.items
@@ -65,7 +66,7 @@ class Output:
 
     def owed(self) -> list[dict[str, Any]]:
         """Return stubs of the outputs that finished calls wait for and only the client can give."""
-        return required_input(item.shown for item in self.items)
+        return required_input((item.shown for item in self.items), self._asked.asynchronous)
 
     def receive(self, kind: str, event: dict[str, Any]) -> None:
         """Take one event about items: put known ones in order, pass others on with our ids."""
@@ -74,6 +75,9 @@ class Output:
         while unread:
             self.live = None
             event = unread.popleft()
+            self._agent = event.get("agent")
+            if not self._asked.padded:
+                event.pop("obfuscation", None)
             _BY_TYPE.get(event["type"], Output._other)(self, event)
             if self.held.freed:
                 unread.extendleft(reversed(self._replay()))
@@ -90,7 +94,7 @@ class Output:
         `finals` is the backend's own list, if it sent one; it is believed for what was not
         streamed. `status` is the one of the item that is still open.
         """
-        self.live = None
+        self.live = self._agent = None
         self._ending = True
         listed = [final for final in finals if is_item(final)] if isinstance(finals, list) else []
         self._index.adopt(listed)
@@ -147,20 +151,20 @@ class Output:
     def _add(self, added: dict[str, Any], source_id: object, index: int | None) -> Item:
         """Open an item, closing the one before it."""
         self._close_open("completed")
-        prefix = PREFIXES.get(added["type"], "item")
-        ids = self._mint(prefix), self._mint("call")
-        encrypted = self._encrypted and self.profile.seals_reasoning
+        ids = self._mint(PREFIXES.get(added["type"], "item")), self._mint("call")
+        encrypted = self._asked.encrypted and self.profile.seals_reasoning
         item = Item(added, len(self.items), *ids, encrypted=encrypted)
         item.source_index = index
         self._index.add(item, added, source_id)
-        self._open = item
-        item.start(self._emit)
+        agent = added.get("agent", self._agent)
+        self._open, self._say = item, self._emit if agent is None else tagged(self._emit, agent)
+        item.start(self._say)
         return item
 
     def _close_open(self, status: str) -> None:
         if self._open is not None:
             item, self._open = self._open, None
-            item.close(self._emit, status)
+            item.close(self._say, status)
             room = self._room
             room.mark = room.left = min(room.left, room.mark - len(item.wire))
 
@@ -179,14 +183,14 @@ class Output:
         index = integer(event.get(kind.index_key or ""))
         part = item.part(kind, index)
         if part is None or not part.open or (index is None and part.pieces):
-            item.open_part(kind, self._emit, index, added)
+            item.open_part(kind, self._say, index, added)
 
     def _part_done(self, event: dict[str, Any]) -> None:
         final = event.get("part")
         kind = kind_of(final)
         part = self._part(event, kind) if kind is not None else None
         if part is not None:
-            part.close(self._emit, final)
+            part.close(self._say, final, event.get("status"))
 
     def _delta(self, event: dict[str, Any]) -> None:
         kind = BY_DELTA[event["type"]]
@@ -200,7 +204,7 @@ class Output:
         part.source_id = source_id
         self.held.continue_open()
         part.delta(self._emit, without_private_keys(event, self._id))
-        if isinstance(source_id, str):
+        if isinstance(source_id, str) and not self._asked.padded:
             # The next delta of that name needs no search.
             self.live = part
 
@@ -209,7 +213,7 @@ class Output:
         part = self._part(event, kind)
         if part is not None:
             part.adopt({"logprobs": event.get("logprobs")})
-            part.finish_text(self._emit, event.get(kind.text_key))
+            part.finish_text(self._say, event.get(kind.text_key))
 
     def _part(self, event: dict[str, Any], kind: PartKind) -> Part | None:
         """Return the part an event is about, opened if need be; None if it is late or held."""
@@ -221,7 +225,7 @@ class Output:
         index = integer(event.get(kind.index_key))
         part = item.part(kind, index)
         if part is None or (part.text_done and event["type"] == kind.delta):
-            part = item.open_part(kind, self._emit, index)
+            part = item.open_part(kind, self._say, index)
         return part
 
     def _target(self, event: dict[str, Any], kind: PartKind) -> Item | None:

@@ -93,11 +93,6 @@ STREAMED = frozenset(kind.item_type for kind in KINDS)
 GROWTH = frozenset(
     {*BY_DELTA, *(kind.added for kind in KINDS), "response.output_text.annotation.added"}
 )
-#: The keys of a delta that holds only text.
-FLAT = frozenset(
-    {"type", "delta", "item_id", "output_index", "content_index", "summary_index"}
-    | {"sequence_number", "stream_id", "logprobs", "obfuscation"}
-)
 #: The text that a whole call carries, by the type of its item.
 CALL_KINDS = {kind.item_type: kind for kind in (ARGUMENTS, CUSTOM_INPUT)}
 #: The keys of a delta that holds only text.
@@ -173,7 +168,6 @@ class Part:
         if self.kind is OUTPUT_TEXT:
             event["logprobs"] = _logprobs(event.get("logprobs"))
             self.logprobs += event["logprobs"]
-        event.pop("obfuscation", None)
         emit(encode({**event, **self._place()})[:-1])
 
     def finish_text(self, emit: Emit, final: object = None) -> None:
@@ -199,8 +193,14 @@ class Part:
             self.trailer["logprobs"] = self.logprobs
         self._event(emit, self.kind.done, **{self.kind.text_key: text}, **self.trailer)
 
-    def close(self, emit: Emit, final: dict[str, Any] | None = None) -> None:
-        """Send what is missing up to the end of the part. `final` is the backend's own."""
+    def close(self, emit: Emit, final: dict[str, Any] | None = None, status: object = None) -> None:
+        """Send what is missing up to the end of the part.
+
+        Args:
+            emit: Takes the events.
+            final: The backend's own end of it.
+            status: `incomplete` if it was interrupted, which only a summary can say.
+        """
         if not self.open:
             return
         if final is not None:
@@ -209,7 +209,8 @@ class Part:
         else:
             self.finish_text(emit)
         self.open = False
-        self._event(emit, self.kind.part_done, part=self.snapshot(self.text))
+        cut = {"status": status} if status == "incomplete" and self.kind is SUMMARY else {}
+        self._event(emit, self.kind.part_done, part=self.snapshot(self.text), **cut)
 
     def adopt(self, final: dict[str, Any]) -> None:
         """Take over what a final part holds besides its text: annotations, logprobs, the rest."""

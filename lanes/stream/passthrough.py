@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from lanes.codec import encode
 from lanes.stream.item_schema import PREFIXES, PRIVATE_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lanes.stream.item_index import ItemIndex
+    from lanes.stream.parts import Emit
 
 log = logging.getLogger("multilane.run")
 
@@ -35,6 +37,12 @@ def without_private_keys(event: dict[str, Any], response_id: str) -> dict[str, A
     if "response_id" in sent:
         sent["response_id"] = response_id
     return sent
+
+
+def tagged(emit: Emit, agent: object) -> Emit:
+    """Return what says of each event that it is of this agent."""
+    tail = b',"agent":' + encode(agent)
+    return lambda body: emit(body + tail)
 
 
 def split_response(

@@ -19,7 +19,7 @@ from lanes.stream.parts import FLAT, GROWTH
 from lanes.stream.passthrough import BEGINNINGS, NOISE, TERMINALS, UpstreamNumbers, split_response
 from lanes.stream.room import Room
 from lanes.stream.run_states import LIVE, STOPPED, STREAMING, TRANSITIONS, RunState, RunStep
-from lanes.stream.snapshots import Snapshots, usage, wants_encrypted
+from lanes.stream.snapshots import Asked, Snapshots, usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -75,10 +75,10 @@ class Run:
         self.profile = profile
         self._clock = clock
         self._numbers = UpstreamNumbers()
-        encrypted = wants_encrypted(request)
+        asked = Asked.by(request)
         self._snapshots = Snapshots(response_id, request, int(clock()))
         self.room = room or Room()
-        self._output = Output(response_id, profile, emit, mint, self.room, encrypted=encrypted)
+        self._output = Output(response_id, profile, emit, mint, self.room, asked)
 
     def trust(self, profile: Profile) -> None:
         """Set the profile of the backend that answers, before its first event."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
@@ -10,9 +11,12 @@ from msgspec import Raw
 from lanes.codec import encode
 from lanes.stream.item_schema import PRIVATE_KEYS
 from lanes.stream.response_schema import ECHOES, TOOL
+from steering.required import asynchronous_tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from steering.required import ToolName
 
 log = logging.getLogger("multilane.run")
 
@@ -53,7 +57,13 @@ _OUTCOMES = frozenset(
     | {"prompt_cache_diagnostics", "input_transformations"}
 )
 #: What a request asks for in the same form as the response has it.
-_ASKED = (*DEFAULTS, "prompt", "prompt_cache_retention", "conversation")
+_ASKED = (
+    *DEFAULTS,
+    *("prompt", "prompt_cache_retention", "prompt_cache_options", "conversation", "image"),
+    "access_programs",
+)
+#: What the reference does where a request with `prompt_cache_options` says nothing.
+_CACHE_DEFAULTS = {"mode": "implicit", "ttl": "30m"}
 
 
 class Snapshots:
@@ -168,18 +178,47 @@ def _tools(tools: object) -> object:
     ]
 
 
+def _cache_options(options: object) -> object:
+    """Give the options the keys that a response has, and not what was asked of one request."""
+    if not isinstance(options, dict):
+        return options
+    given = {key: options[key] for key in options if key != "prewarm"}
+    return {**_CACHE_DEFAULTS, **{key: given[key] for key in given if given[key] is not None}}
+
+
 _SHAPED: dict[str, Callable[[object], object]] = {
+    "prompt_cache_options": _cache_options,
     "text": _text,
     "conversation": _conversation,
     "tools": _tools,
 }
 
 
-def wants_encrypted(request: Mapping[str, Any]) -> bool:
-    """Return whether the client asked for encrypted reasoning."""
-    include = request.get("include")
-    asked = isinstance(include, list) and "reasoning.encrypted_content" in include
-    return asked or request.get("store") is False
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request asks of the output.
+
+    Attributes:
+        encrypted: Whether encrypted reasoning is wanted.
+        padded: Whether the backend's padding of deltas is wanted.
+        asynchronous: The tools whose outputs need not come with the next create.
+    """
+
+    encrypted: bool
+    padded: bool
+    asynchronous: frozenset[ToolName]
+
+    @classmethod
+    def by(cls, request: Mapping[str, Any]) -> Asked:
+        """Return what this request asks."""
+        include, options = request.get("include"), request.get("stream_options")
+        tools = request.get("tools")
+        named = isinstance(include, list) and "reasoning.encrypted_content" in include
+        return cls(
+            named or request.get("store") is False,
+            isinstance(options, dict) and options.get("include_obfuscation") is True,
+            asynchronous_tools(tools) if tools else frozenset(),
+        )
 
 
 def usage(reported: object) -> dict[str, Any] | None:

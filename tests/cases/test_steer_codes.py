@@ -75,6 +75,8 @@ async def _end(parent: Running, how: str) -> None:
         {"conversation": {"id": "conv_1"}},
         {"context_management": [{"type": "compaction", "compact_threshold": 1000}]},
         {"context_management": [{"type": "other"}, {"type": "compaction"}]},
+        {"multi_agent": {"enabled": True}},
+        {"multi_agent": {"enabled": True, "max_concurrent_subagents": 2}},
     ],
 )
 async def test_a_response_that_cannot_be_steered(settings: dict[str, Any]) -> None:
@@ -88,7 +90,11 @@ async def test_a_response_that_cannot_be_steered(settings: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize(
-    "settings", [{"conversation": None}, {"context_management": []}, {"context_management": None}]
+    "settings",
+    [
+        *({"conversation": None}, {"context_management": []}, {"context_management": None}),
+        *({"multi_agent": None}, {"multi_agent": {}}, {"multi_agent": {"enabled": False}}),
+    ],
 )
 async def test_a_response_that_can(settings: dict[str, Any]) -> None:
     async with steered() as on:

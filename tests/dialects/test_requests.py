@@ -11,7 +11,7 @@ from openai.types.responses import response_create_params
 
 from gateway.logs import ThrottledWarnings
 from gateway.upstream import dialect as dialects
-from gateway.upstream.dialect import find
+from gateway.upstream.dialect import NEWER_KEYS, dialect_names, find
 from lanes.errors import ClientFault
 from tests.dialects.strict import JUDGES, refuses
 
@@ -191,3 +191,26 @@ def test_how_each_shows_its_key() -> None:
     others = (find(name) for name in JUDGES if name != "azure")
     assert all(one.auth("k") == {"authorization": "Bearer k"} for one in others)
     assert all(find(name).path == "/responses" for name in JUDGES)
+
+
+#: What only backends get that know it.
+NEWER: Json = {
+    "client_metadata": {"k": "v"},
+    "moderation": {"model": "omni-moderation-latest"},
+    "image": {"context_compression": "enabled"},
+    "access_programs": {"cyber": "standard"},
+    "multi_agent": {"enabled": True},
+}
+
+
+@pytest.mark.parametrize("dialect", dialect_names())
+def test_newer_keys_go_where_they_are_known(dialect: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert NEWER.keys() == NEWER_KEYS
+    request = sent(dialect, **NEWER)
+    if dialect == "openai":
+        assert NEWER.items() <= request.items()
+        assert not caplog.records
+        return
+    assert not NEWER.keys() & request.keys()
+    told = {key for key in NEWER if f" about {key}; left out" in caplog.text}
+    assert told == NEWER.keys() - {"client_metadata"}  # it changes no answer

@@ -17,6 +17,7 @@ from tests.machines import (
     test_run_items,
     test_run_parts,
     test_run_passthrough,
+    test_run_reference,
     test_run_tools,
     test_snapshots,
 )
@@ -30,6 +31,7 @@ _MODULES = (
     test_run_cancelled,
     test_run_parts,
     test_run_passthrough,
+    test_run_reference,
     test_run_tools,
     test_run_faults,
     test_run,

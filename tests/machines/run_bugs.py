@@ -6,7 +6,7 @@ from typing import Any
 
 from lanes.codec import decode, encode
 from lanes.events import Stamp
-from lanes.stream import backend_errors, output, parts, run, snapshots
+from lanes.stream import backend_errors, items, output, parts, run, snapshots
 from lanes.stream.held_events import HeldEvents
 from lanes.stream.item_index import ItemIndex
 from lanes.stream.item_states import ItemStep
@@ -280,6 +280,26 @@ def unknown_events_are_dropped(original: Any) -> Any:
 @BUGS.plant(Output, "_annotate")
 def annotations_are_forgotten(original: Any) -> Any:
     return lambda self, sent: True
+
+
+@BUGS.plant(output, "tagged")
+def the_agent_is_lost(original: Any) -> Any:
+    return lambda emit, agent: emit
+
+
+@BUGS.plant(output, "required_input")
+def an_asynchronous_call_holds_up_a_cut(original: Any) -> Any:
+    return lambda items, asynchronous: original(items)
+
+
+@BUGS.plant(Part, "close")
+def a_summary_that_was_cut_does_not_say_so(original: Any) -> Any:
+    return lambda self, emit, final=None, status=None: original(self, emit, final)
+
+
+@BUGS.plant(items, "needed_fields")
+def hosted_items_lack_what_they_must_have(original: Any) -> Any:
+    return lambda item_type: {}
 
 
 @BUGS.plant(ItemIndex, "reserve")

@@ -129,7 +129,8 @@ ODD: list[Any] = [
     *({"format": "x"}, {"format": {"type": "zz"}}, {"format": {"type": "json_schema"}}),
     *({"effort": "zz"}, {"effort": 5}, {"verbosity": "zz"}, {"input": {}, "output": {}}),
 ]
-ASKED = {*DEFAULTS, "prompt", "prompt_cache_retention", "conversation"}
+ASKED = {*DEFAULTS, "prompt", "prompt_cache_retention", "prompt_cache_options", "conversation"}
+ASKED |= {"image", "access_programs"}
 #: Where a type that the official ones do not know may be one of the future's.
 OPEN = ("tools", "instructions", "prompt")
 

@@ -243,3 +243,35 @@ def test_usage_keeps_its_details() -> None:
         made = usage(given)
         assert made is not None
         assert (made["input_tokens_details"], made["output_tokens_details"]) == (into, out)
+
+
+@pytest.mark.parametrize(
+    ("key", "asked", "shown"),
+    [
+        ("access_programs", {"cyber": "standard"}, {"cyber": "standard"}),
+        ("access_programs", {}, None),
+        ("image", {"context_compression": "disabled"}, {"context_compression": "disabled"}),
+        ("image", {"context_compression": "auto"}, None),
+        ("prompt_cache_options", {"mode": "explicit"}, {"mode": "explicit", "ttl": "30m"}),
+        (
+            "prompt_cache_options",
+            {"ttl": "12h", "mode": None, "prewarm": True, "comparison_response_id": "resp_1"},
+            {"mode": "implicit", "ttl": "12h", "comparison_response_id": "resp_1"},
+        ),
+        ("prompt_cache_options", {"ttl": "1h"}, None),
+        ("prompt_cache_options", {}, {"mode": "implicit", "ttl": "30m"}),
+    ],
+)
+def test_what_was_asked_for_is_echoed(key: str, asked: Any, shown: Any) -> None:
+    played = play([created(), completed()], {"model": "m", key: asked})
+    assert played.terminal.get(key) == shown
+    assert [event["response"].get(key) for event in played.events] == [shown] * 3
+
+
+def test_the_access_program_that_was_used_is_the_last_word() -> None:
+    used = {"cyber": "daybreak_blue"}
+    request = {"model": "m", "access_programs": {"cyber": "standard"}}
+    assert (
+        play([created(), completed(access_programs=used)], request).terminal["access_programs"]
+        == used
+    )
