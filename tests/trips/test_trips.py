@@ -7,13 +7,22 @@ connection to the upstream and the dialect are there.
 
 from __future__ import annotations
 
-from tests.support.events import delta, opened
+from typing import TYPE_CHECKING
+
+from anyio import create_task_group
+
+from tests.support.events import closed, completed, created, delta, in_progress, message, opened
 from tests.support.gateway_stand import stand
+from tests.support.http_client import posted
 from tests.support.steered import begin, steered
 from tests.trips.trace import Trip, recorded
 
+if TYPE_CHECKING:
+    from tests.support.exchange import Exchange
+
 _CLIENT_READ = "gateway/client/socket.py:data_received"
 _CLIENT_WRITE = "gateway/client/socket.py:write_frames"
+_HTTP_WRITE = "gateway/client/http_protocol.py:write"
 _UPSTREAM_READ = "gateway/upstream/transport/http/connection.py:data_received"
 _UPSTREAM_WRITE = "gateway/upstream/transport/http/connection.py:send"
 
@@ -70,4 +79,37 @@ async def test_a_text_delta_from_the_upstream_to_the_client() -> None:
         "lanes/codec.py",
         "gateway/client/outbox.py",
         _CLIENT_WRITE.partition(":")[0],
+    ]
+
+
+async def test_a_text_delta_over_http() -> None:
+    async with stand() as on, create_task_group() as tasks:
+        exchange: Exchange | None = None
+
+        async def answer() -> None:
+            nonlocal exchange
+            exchange = await on.fake.next()
+            await exchange.send(created(), in_progress(), *opened(), delta("one"), delta("two"))
+
+        tasks.start_soon(answer)
+        async with posted(on.url, {"stream": True}) as reader:
+            for _ in range(2):
+                await reader.until("response.output_text.delta")
+            assert exchange is not None
+            with recorded(_UPSTREAM_READ, _HTTP_WRITE) as trip:
+                await exchange.send(delta("three"))
+                await reader.until("response.output_text.delta")
+            await exchange.send(*closed("onetwothree"), completed(output=[message("onetwothree")]))
+            await exchange.end()
+            await reader.events()
+    assert trip.steps == [
+        _UPSTREAM_READ.partition(":")[0],
+        "gateway/upstream/transport/http/stream.py",
+        "gateway/upstream/transport/http/sse.py",
+        "lanes/worker.py",
+        "lanes/stream/run.py",
+        "lanes/codec.py",
+        "gateway/http/sse.py",
+        _HTTP_WRITE.partition(":")[0],
+        "gateway/client/paced_writer.py",
     ]
