@@ -10,6 +10,7 @@ import pytest
 
 from tests.dialects.chat_judge import refuses
 from tests.dialects.chatting import DONE, Chunk, body, call, chunk, counted, text
+from tests.support.conversations import begin, texts
 from tests.support.gateway_stand import Stand, stand, user
 from tests.support.hang_guard import HANG
 from tests.tapes import tape
@@ -40,6 +41,15 @@ def _answer(*chunks: Chunk | bytes, finish: str = "stop") -> list[bytes]:
 async def _turn(on: Stand, *chunks: Chunk, finish: str = "stop", **extra: Any) -> tuple[Any, Any]:
     exchange, response = await on.turn("a", _answer(*chunks, finish=finish), **extra)
     return exchange.body["messages"], response
+
+
+async def test_a_conversation() -> None:
+    async with chat() as on:
+        name = await begin(on, user("before"))
+        for turn in range(2):
+            asked, _ = await _turn(on, *text("Hel", "lo"), conversation=name, input=f"{turn}")
+        assert [one["content"] for one in asked] == ["before", "0", "Hello", "1"]
+        assert await texts(on, name) == ["before", "0", "Hello", "1", "Hello"]
 
 
 async def test_a_turn_and_its_continuation() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
 
 from lanes.stores.conversations import MAX_CONVERSATION_BYTES
 from tests.support.conversations import ask, begin, texts
 from tests.support.events import closed, created, delta, opened, reply
-from tests.support.gateway_stand import answer, stand, user
+from tests.support.gateway_stand import answer, said, stand, user
+from tests.support.http_client import posted
 from tests.support.redis_engine import Engine
 
 if TYPE_CHECKING:
@@ -175,6 +177,53 @@ async def _kept(folder: Path) -> AsyncIterator[tuple[Stand, Engine]]:
             yield on, engine
     finally:
         engine.kill()
+
+
+async def test_gateways_of_one_store_share_it(tmp_path: Path) -> None:
+    async with _kept(tmp_path) as (here, engine), stand(redis_url=f"unix://{engine.path}") as there:
+        name = await begin(here)
+        first = await here.asked("a", conversation=name, input="here")
+        second = await there.asked("a", conversation=name, input="there")
+        await answer(second, reply("second"))
+        await there.client.ended("a")
+        await answer(first, reply("first"))
+        await here.client.ended("a")
+        told = ["there", "second", "here", "first"]
+        for on in (here, there):
+            assert await texts(on, name) == told
+            exchange, _ = await on.turn("b", reply("ok"), conversation=name, input="and?")
+            assert said(exchange) == [*told, "and?"]
+            told = [*told, "and?", "ok"]
+
+
+async def test_what_is_large_is_added_whole() -> None:
+    async with stand() as on:
+        name = await begin(on)
+        large = [user("x" * 300_000), user("short")]
+        await on.turn("a", reply("y" * 200_000), conversation=name, input=large)
+        told = ["x" * 300_000, "short", "y" * 200_000]
+        assert await texts(on, name) == told
+        exchange, _ = await on.turn("b", conversation=name, input="and?")
+        assert said(exchange) == [*told, "and?"]
+
+
+async def test_a_create_that_is_sent_again_adds_one_turn() -> None:
+    async with stand() as on:
+        name = await begin(on)
+        create = {"input": "one", "conversation": name}
+        async with anyio.create_task_group() as tasks:
+            for _ in range(2):
+                tasks.start_soon(_post, on, create)
+            await answer(await on.fake.next(), reply("said"))
+        await _post(on, create)
+        assert await texts(on, name) == ["one", "said"]
+        assert len(on.fake.exchanges) == 1
+
+
+async def _post(on: Stand, create: Json) -> None:
+    async with posted(on.url, create, {"idempotency-key": "k"}) as answered:
+        assert answered.status == 200
+        await answered.json()
 
 
 async def test_a_response_that_the_store_does_not_take_fails(tmp_path: Path) -> None:

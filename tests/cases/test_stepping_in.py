@@ -9,9 +9,10 @@ import anyio
 import pytest
 
 from tests.cases.test_fallbacks import AWAY, CHAIN, answered, chain
+from tests.support.conversations import begin, texts
 from tests.support.events import data, opened, reply
 from tests.support.exchange import hung_up
-from tests.support.gateway_stand import answer
+from tests.support.gateway_stand import answer, said, user
 from tests.support.hang_guard import HANG
 from tests.support.several_upstreams import listing, several
 from tests.support.steered import began, talking
@@ -36,6 +37,17 @@ async def test_a_conversation_is_one_backends_own() -> None:
         await exchange.reply(503, b"busy")
         assert (await of.client.error("a"))["status"] == 503
         assert of.asked() == {"first": 1, "second": 0, "third": 0}
+
+
+async def test_a_conversation_of_the_gateways_is_everybodys() -> None:
+    async with several(CHAIN) as of:
+        name = await begin(of["first"], user("before"))
+        await (await of["first"].asked("a", model="m", conversation=name)).reply(503, b"busy")
+        exchange = await of.fakes["second"].next()
+        assert said(exchange) == ["before", "hi"]
+        await answer(exchange, reply("from the second"))
+        await of.client.ended("a")
+        assert await texts(of["first"], name) == ["before", "hi", "from the second"]
 
 
 async def test_what_a_fallback_is_asked_for() -> None:

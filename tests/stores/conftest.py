@@ -47,6 +47,18 @@ async def redis_server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterato
         yield engine
 
 
+@pytest.fixture(scope="module", params=("memory", *KINDS))
+async def engine(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Engine | None]:
+    """An engine of each kind for the tests of one file, or None for the memory."""
+    if request.param == "memory":
+        yield None
+        return
+    async for engine in _engine(request.param, tmp_path_factory):
+        yield engine
+
+
 @pytest.fixture(params=("memory", *KINDS))
 def place(request: pytest.FixtureRequest) -> StorePlace:
     """A place of each kind."""

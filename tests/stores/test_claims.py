@@ -14,28 +14,15 @@ from lanes.stores.claims import Claim, MemoryClaimStore
 from lanes.stores.redis_claims import RedisClaimStore
 from steering.errors import StoreUnavailable
 from tests.support.hang_guard import HANG
-from tests.support.redis_engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from lanes.stores.claims import ClaimStore
+    from tests.support.redis_engine import Engine
 
 NAME = "5e" * 32
 A, B = Claim("a" * 16, "d" * 64), Claim("b" * 16, "e" * 64)
-
-
-@pytest.fixture(scope="module", params=["memory", "valkey", "redis"])
-async def engine(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Engine | None]:
-    if request.param == "memory":
-        yield None
-        return
-    engine = Engine(request.param, tmp_path_factory.mktemp("e"))
-    await engine.start()
-    yield engine
-    engine.kill()
 
 
 @pytest.fixture

@@ -20,12 +20,12 @@ from lanes.stores.conversations import (
 from lanes.stores.memory_conversations import MemoryConversationStore
 from lanes.stores.redis_conversations import RedisConversationStore
 from steering.errors import StoreUnavailable
-from tests.support.redis_engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from lanes.stores.conversations import ConversationStore
+    from tests.support.redis_engine import Engine
 
 CONV = "conv_" + "a" * 32
 OTHER = "conv_" + "b" * 32
@@ -40,19 +40,6 @@ def item(name: str, text: str = "") -> ConversationItem:
 
 def names(items: list[ConversationItem] | None) -> list[str] | None:
     return None if items is None else [item.id for item in items]
-
-
-@pytest.fixture(scope="module", params=["memory", "valkey", "redis"])
-async def engine(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Engine | None]:
-    if request.param == "memory":
-        yield None
-        return
-    engine = Engine(request.param, tmp_path_factory.mktemp("e"))
-    await engine.start()
-    yield engine
-    engine.kill()
 
 
 @pytest.fixture

@@ -15,26 +15,13 @@ from lanes.history.lineage import Lineage
 from lanes.stores.base import MAX_CHAIN, ChainTooLong
 from lanes.stores.memory import MemoryResponseStore
 from lanes.stores.redis import RedisResponseStore
-from tests.support.redis_engine import Engine
 from tests.support.stored_chains import KEY, entries, grow, history, response
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from lanes.stores.base import ResponseStore
-
-
-@pytest.fixture(scope="module", params=["memory", "valkey", "redis"])
-async def engine(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Engine | None]:
-    if request.param == "memory":
-        yield None
-        return
-    engine = Engine(request.param, tmp_path_factory.mktemp("e"))
-    await engine.start()
-    yield engine
-    engine.kill()
+    from tests.support.redis_engine import Engine
 
 
 @pytest.fixture

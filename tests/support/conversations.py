@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from tests.support.alive import MARK
 from tests.support.http_client import requested
 
 if TYPE_CHECKING:
@@ -41,3 +42,12 @@ async def texts(on: Stand, conversation: str) -> list[str]:
     """Return all texts in a conversation, in order."""
     _, listed = await ask(on, "GET", f"/{conversation}/items?order=asc&limit=100")
     return [part["text"] for item in listed["data"] for part in item["content"]]
+
+
+async def bound_to_a_conversation(on: Stand) -> None:
+    """Marked creates of one conversation, of which the last is still waiting for its answer."""
+    name = await begin(on)
+    await on.turn("a", user=MARK, conversation=name)
+    await on.client.create("b", user=MARK, conversation=name, generate=False)
+    await on.client.ended("b")
+    await on.asked("a", user=MARK, conversation=name)

@@ -15,6 +15,7 @@ from websockets.exceptions import InvalidStatus
 from tests.support.alive import MARK, twice
 from tests.support.calling import called_out, calling
 from tests.support.client import connect
+from tests.support.conversations import bound_to_a_conversation
 from tests.support.events import created, data, delta, in_progress, opened, reply
 from tests.support.exchange import hung_up
 from tests.support.gateway_stand import Stand
@@ -121,6 +122,7 @@ async def unreadable(on: Stand) -> None:
 
 SCENES: list[Scene] = [
     finished,
+    bound_to_a_conversation,
     streaming,
     waiting_for_the_head,
     waiting_in_a_lane,
