@@ -50,7 +50,7 @@ async def gone(before: Counter[str]) -> None:
     with anyio.move_on_after(10):
         while left := alive() - before:  # noqa: ASYNC110 - nothing tells of a death
             await anyio.sleep(0.01)
-    assert not left
+    assert not left, dict(left)
 
 
 async def twice(play: Callable[[], Awaitable[None]]) -> None:

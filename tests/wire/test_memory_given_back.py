@@ -174,6 +174,12 @@ async def closed_by_garbage(on: Stand) -> None:
     assert (await on.client.closed())[0] == 1002
 
 
+async def closed_in_a_message(on: Stand) -> None:
+    await streaming(on)
+    on.client.socket.transport.write(b"\x01\xfe\x10\x00masksome of it")
+    on.client.abort()  # a close frame would be more of that message, and wait for its answer
+
+
 async def of_chunks(on: Stand) -> None:
     exchange = await on.asked("a", user=MARK)
     await exchange.send(data({"choices": [{"index": 0, "delta": {"content": "one"}}]}))
@@ -196,6 +202,7 @@ async def silent(on: Stand) -> None:
         (closed_by_age, {"max_age": 0.5, "age_grace": 0}),
         (closed_by_size, {"max_frame_bytes": 4096}),
         (closed_by_garbage, {}),
+        (closed_in_a_message, {}),
         (of_chunks, {"dialect": "chat"}),
         (unreached, {"upstream": "http://127.0.0.1:1/v1"}),
         (silent, {"first_byte_timeout": 0.1}),

@@ -90,7 +90,7 @@ class UpstreamSocket(asyncio.Protocol):
 
         One over its age limit does not, nor an idle one whose next bytes may be its end.
         """
-        if self._time() - self._created_at >= self._limits.max_age:
+        if not self.ended and self._time() - self._created_at >= self._limits.max_age:
             self._switch.retire()
         if self.ended or self._switch.free_names <= 0:
             return False
@@ -126,9 +126,11 @@ class UpstreamSocket(asyncio.Protocol):
         self.abort()
 
     def abort(self) -> None:
-        """Close the connection without a close frame."""
+        """Close the connection, if there is one, without a close frame."""
         if self._transport is not None:
             self._transport.abort()
+        else:
+            self._let_go()
 
     # -- SwitchConnection: what the lanes call --
 
@@ -189,7 +191,14 @@ class UpstreamSocket(asyncio.Protocol):
         self._give_up(fault)
         self._cancel("close")
         self._transport = None
+        self._let_go()
         self._on_lost(self)
+
+    def _let_go(self) -> None:
+        """Let go of what refers back to this socket or to itself, now that no byte comes (D13)."""
+        self._handshake.let_go()
+        with suppress(AttributeError):  # an ended socket may be aborted again
+            del self._splitter, self._switch
 
     # -- opening and closing --
 
@@ -238,7 +247,7 @@ class UpstreamSocket(asyncio.Protocol):
     def _give_up(self, fault: UpstreamFault, *, too_big: bool = False) -> None:
         if self._fault is not None:
             return
-        self._fault = fault
+        self._fault = fault.bare()
         for name in ("idle", "open", "ping"):
             self._cancel(name)
         self._on_end(self)

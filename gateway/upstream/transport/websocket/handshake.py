@@ -78,6 +78,12 @@ class Handshake:
         kind = TransientFault if status == 502 else UpstreamFault
         return backend_fault(text, status=status, kind=kind)
 
+    def let_go(self) -> None:
+        """Let go of the parsers: each refers to what feeds it (D13)."""
+        self.protocol.parser.close()
+        self.protocol.parser_exc = self.protocol.handshake_exc = None
+        self._refusal = None
+
     def _refuse(self, refusal: _Refusal, data: bytes) -> None:
         try:
             refusal.feed(data)

@@ -68,7 +68,7 @@ class NativeSteering(Generic[Successor]):
 
     def __init__(self, lane: SteeringLane, limits: WebSocketLimits) -> None:
         self._loop = asyncio.get_running_loop()
-        self._lane = lane
+        self._lane: SteeringLane | None = lane  # until there is no successor to wait for
         self._limits = limits
         self._sent: list[_Sent] = []
         # The backend's id of each accepted steer -> the gateway's, in order.
@@ -106,13 +106,14 @@ class NativeSteering(Generic[Successor]):
             messages: The input of the steer.
             refused: Called if the backend does not accept it, perhaps at once.
         """
-        if self.id is None or self._successor.done() or not self._lane.takes_steers:
+        lane = self._lane
+        if self.id is None or lane is None or not lane.takes_steers:
             refused()
             return
         timer = self._loop.call_later(self._limits.steer, self._silent, steer_id)
         self._sent.append(_Sent(steer_id, messages, refused, timer))
         frame = {"type": "response.steer", "previous_response_id": self.id, "input": messages}
-        self._lane.send(encode(frame))
+        lane.send(encode(frame))
 
     async def follow(self, steers: Sequence[str]) -> Successor | None:
         """Return the backend's successor if it carries just these steers, else None.
@@ -141,7 +142,7 @@ class NativeSteering(Generic[Successor]):
         successor = self._successor.result() if self._successor.done() else None
         if successor is not None:
             successor.close()
-        else:
+        elif self._lane is not None:
             self._lane.abandon_successor()
 
     # -- what the lane calls --
@@ -179,6 +180,8 @@ class NativeSteering(Generic[Successor]):
     def _finish(self, successor: Successor | None) -> None:
         for sent in self._sent:
             sent.timer.cancel()
+        self._sent.clear()
+        self._lane = None  # it refers to this, and so do those who wait for answers (D13)
         if not self._successor.done():
             self._successor.set_result(successor)
 
@@ -193,7 +196,8 @@ class NativeSteering(Generic[Successor]):
             if sent.id == steer_id:
                 refused, sent.refused, sent.silent = sent.refused, _do_nothing, True
                 refused()
-        self._lane.release_if_done()
+        if self._lane is not None:
+            self._lane.release_if_done()
 
 
 def _do_nothing() -> None:

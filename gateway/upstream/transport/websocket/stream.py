@@ -62,8 +62,7 @@ class WebSocketStream:
     async def head(self) -> None:
         """Wait for the first event. Raises UpstreamFault."""
         await self._head
-        if self._fault is not None:
-            raise self._fault
+        self._raise_fault()
 
     async def first(self) -> list[Event]:
         """Return the first events, which `relay` passes on later; none if the response has none."""
@@ -83,8 +82,7 @@ class WebSocketStream:
         try:
             self._pass_kept()
             await self._over
-            if self._fault is not None:
-                raise self._fault
+            self._raise_fault()
         finally:
             self.close()
 
@@ -100,9 +98,10 @@ class WebSocketStream:
     def close(self) -> None:
         """Give the response up: `relay` returns. Idempotent."""
         ended, self.ended = self.ended, True
+        leave = self._leave
         self._finish()
         if not ended:
-            self._leave()
+            leave()
 
     release = close  # the socket is shared, so there is no connection to close
 
@@ -187,6 +186,15 @@ class WebSocketStream:
             if not waiter.done():
                 waiter.set_result(None)
         self._sink = None
+        self._leave = _do_nothing  # its lane refers to this stream
+
+    def _raise_fault(self) -> None:
+        """Raise the fault, if there is one, and let go of it: its frames refer to this stream."""
+        if self._fault is not None:
+            try:
+                raise self._fault
+            finally:
+                self._fault = None
 
     def _watch(self) -> None:
         """Fail if the backend was silent for too long, else set the timer of all events again."""
@@ -196,3 +204,7 @@ class WebSocketStream:
             self._timer = self._loop.call_at(due, self._watch)
         else:
             self.fail(backend_fault(f"The backend sent nothing for {limit:g} seconds.", status=504))
+
+
+def _do_nothing() -> None:
+    """Stand in where nobody has to know any more that the stream was closed."""
