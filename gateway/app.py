@@ -25,6 +25,7 @@ from gateway.http.conversations import ConversationRequests
 from gateway.http.cors import Cors
 from gateway.http.engine import Engine
 from gateway.http.errors import refusal
+from gateway.http.passthrough import Passthrough
 from gateway.http.responses import ResponseCreation
 from gateway.http.routes import HttpRoutes
 from gateway.http.running import RunningResponses
@@ -82,13 +83,15 @@ class Gateway:
             Engine(self._upstreams, self._stores, settings), self._running, wires, self._relayed
         )
         conversations = ConversationRequests(self._stores.archive.conversations, settings)
+        passed = Passthrough(self._upstreams, self._running, wires, self._relayed, settings)
+        routes = HttpRoutes(
+            self._authenticator, self._stores, self._models, creation, conversations, passed
+        )
         self.app = Starlette(
             routes=[
                 WebSocketRoute("/v1/responses", _Endpoint(self)),
                 WebSocketRoute("/{path:path}", _nowhere),
-                *HttpRoutes(
-                    self._authenticator, self._stores, self._models, creation, conversations
-                ).routes,
+                *routes.routes,
                 Route("/v1/responses", _upgrade_required, methods=["GET"]),
                 Route("/health", self._health),
             ],

@@ -115,6 +115,10 @@ class ClientHttp(HttpReading):
         if self._writer is not None and not self.transport.is_closing():
             self._writer.write(data)
 
+    def cut(self) -> None:
+        """Close in the middle of a response, so that it does not look whole."""
+        self.transport.close()
+
     @property
     def unsent(self) -> int:
         """Bytes that the kernel has not taken yet."""

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal, get_args, get_origin
 from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
+from gateway.config.passed_paths import STATELESS, Prefixes
 from gateway.config.setting_types import (
     ANY_CASE,
     SIZE,
@@ -174,6 +175,9 @@ class Settings(BaseSettings):
     retries: Retries = Field(
         defaults.RETRIES, description="Further attempts while nothing was relayed."
     )
+    passthrough: Annotated[Prefixes, NoDecode] = Field(
+        STATELESS, description="Path below `/v1/` to pass on as it is, repeatable; `all`; `none`."
+    )
     drain_timeout: Seconds = Field(
         30.0, ge=0, description="Seconds that running responses get when the gateway stops."
     )
@@ -257,7 +261,7 @@ def metavar(name: str) -> str:
         return "SIZE"
     kinds: dict[object, str] = {int: "N", float: "SECONDS"}
     names = {"host": "HOST", "upstream": "URL", "api_keys": "KEY", "allow_origin": "ORIGIN"}
-    names["trusted_proxy"] = "ADDRESS"
+    names |= {"trusted_proxy": "ADDRESS", "passthrough": "PATH"}
     return kinds.get(field.annotation) or names.get(name, "NAME")
 
 
@@ -271,8 +275,8 @@ def shown(name: str, value: Any, model: type[BaseModel] = Settings) -> str:
     """
     if value is None or value == () or value == {}:
         return "none"
-    if isinstance(value, bool):
-        return str(value).lower()
+    if isinstance(value, bool | tuple):
+        return ", ".join(value) if isinstance(value, tuple) else str(value).lower()
     if SIZE in model.model_fields[name].metadata:
         unit = next(unit for unit, size in UNITS.items() if value % size == 0)
         return f"{value // UNITS[unit]}{unit}" if value else "0"

@@ -49,6 +49,9 @@ class Wire(Protocol):
     def write(self, data: bytes) -> None:
         """Write a part of the body as it is."""
 
+    def cut(self) -> None:
+        """Close in the middle of an answer, so that it does not look whole."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wires:

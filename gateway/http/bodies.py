@@ -36,6 +36,14 @@ async def read_object(request: Request, most: int, max_items: int) -> tuple[dict
     if kind.lower() != "application/json":
         message = f"The content type must be application/json, not '{kind[:80]}'."
         raise ClientFault(message, code="unsupported_media_type", status=415)
+    body = await read_body(request, most)
+    if len(body) < LARGE:
+        return parse(body, "body"), body
+    return await run_in_cpu_thread(parse_large, body, "body", max_items), body
+
+
+async def read_body(request: Request, most: int) -> bytes:
+    """Return a body, unpacked. Raises ClientFault (see `read_object`)."""
     unpacker = _unpacker(request)
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > most:
@@ -47,10 +55,7 @@ async def read_object(request: Request, most: int, max_items: int) -> tuple[dict
         if size > most:
             raise _too_large(most)
         pieces.append(piece)
-    body = b"".join(pieces)
-    if len(body) < LARGE:
-        return parse(body, "body"), body
-    return await run_in_cpu_thread(parse_large, body, "body", max_items), body
+    return b"".join(pieces)
 
 
 def _unpacker(request: Request) -> Unpacker | None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from gateway.client.auth import Authenticator, Headers
     from gateway.http.conversations import ConversationRequests
+    from gateway.http.passthrough import Passthrough
     from gateway.http.responses import ResponseCreation
     from gateway.persistence.stores import Stores
     from steering.stores.base import SteerRecord
@@ -46,6 +47,7 @@ class HttpRoutes:
         models: Lists the models.
         creation: Answers creates.
         conversations: Answers what is asked of conversations.
+        passthrough: Passes on what is not the gateway's.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class HttpRoutes:
         models: Models,
         creation: ResponseCreation,
         conversations: ConversationRequests,
+        passthrough: Passthrough,
     ) -> None:
         self._authenticator = authenticator
         self._stores = stores
@@ -68,6 +71,7 @@ class HttpRoutes:
             *conversations.routes(self._keyed),
             Route("/v1/models", self._keyed(self._list), methods=["GET"]),
             Route("/v1/models/{id:path}", self._keyed(self._model), methods=["GET"]),
+            *passthrough.routes(self._keyed),
         ]
 
     def _keyed(

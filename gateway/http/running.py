@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from lanes.worker import Worker
+
+class Stoppable(Protocol):
+    """What runs: a worker, or a request that is passed on."""
+
+    def stop(self, fault: UpstreamFault) -> None:
+        """End now, with this fault."""
 
 
 class RunningResponses:
@@ -26,7 +31,7 @@ class RunningResponses:
     """
 
     def __init__(self) -> None:
-        self._workers: set[Worker] = set()
+        self._workers: set[Stoppable] = set()
         self._ending: UpstreamFault | None = None
         self._stopped: UpstreamFault | None = None
         self._tasks: TaskGroup | None = None
@@ -45,7 +50,7 @@ class RunningResponses:
         self._tasks.start_soon(function, *args)
 
     @contextmanager
-    def running(self, worker: Worker) -> Iterator[None]:
+    def running(self, worker: Stoppable) -> Iterator[None]:
         """Wrap the work on one response."""
         self._workers.add(worker)
         if self._stopped is not None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from gateway.upstream.dialect import Converter
     from gateway.upstream.options import UpstreamOptions
+    from gateway.upstream.transport.http.outgoing import OutgoingRequest
+    from gateway.upstream.transport.http.reply import HttpReply
     from gateway.upstream.transport.http.stream import HttpStream
     from gateway.upstream.transport.websocket.stream import WebSocketStream
     from lanes.ports import BackendSteering, Event
@@ -143,6 +145,23 @@ class Backend:
             steering = WrappedSteering(stream.steering, partial(self._wrap, body))
         return _ResponsesStream(stream, self._profile, self._log_cut, converter, steering)
 
+    async def pass_on(self, request: OutgoingRequest) -> HttpReply:
+        """Send a request as it is, with the key of this backend (see `HttpClient.pass_on`).
+
+        Raises UpstreamFault.
+        """
+        if self._options.key is not None and self._detector.dialect is None:
+            await self._ensure_dialect({}, None)  # it says which header carries the key
+        asked = f"{request.method} {self._options.place}{request.path}"
+        try:
+            sent = replace(request, headers=self._headers(request.headers))
+            reply = await self._client.pass_on(sent)
+        except UpstreamFault as fault:
+            self._log_fault(fault, asked)
+            raise
+        self._log_status(reply.status, asked)
+        return reply
+
     async def models(self, headers: Mapping[str, str]) -> dict[str, int]:
         """Ask which models it has (see `model_list.parse_models`). Raises UpstreamFault."""
         wanted = {**self._headers(headers), "accept": "application/json"}
@@ -187,15 +206,22 @@ class Backend:
         native = options.steering == "native"
         return WebSocketClient(options.url, limits, retries=options.retries, native=native)
 
-    def _log_fault(self, fault: UpstreamFault) -> None:
-        """Log what the operator can mend. Never the backend's words: they quote input."""
-        prefix, hint = self._options.prefix, self._options.hint(fault.status)
-        if not isinstance(fault, BackendAnswered):
-            if fault.status != 503:  # the gateway is shutting down
-                self._notices.warning("unreached", f"{prefix}{fault.message} ({self._asked})")
-        elif hint is not None or fault.status >= 500:
-            line = f"{prefix}The backend answers {fault.status} to {self._asked}"
-            self._notices.warning(f"answered {fault.status}", f"{line}; {hint}" if hint else line)
+    def _log_fault(self, fault: UpstreamFault, asked: str | None = None) -> None:
+        """Log what the operator can mend. Never the backend's words: they quote input.
+
+        `asked` is what it was asked for, if that was no response.
+        """
+        asked = asked or self._asked
+        if isinstance(fault, BackendAnswered):
+            self._log_status(fault.status, asked)
+        elif fault.status != 503:  # the gateway is shutting down
+            self._notices.warning("unreached", f"{self._options.prefix}{fault.message} ({asked})")
+
+    def _log_status(self, status: int, asked: str) -> None:
+        hint = self._options.hint(status)
+        if hint is not None or status >= 500:
+            line = f"{self._options.prefix}The backend answers {status} to {asked}"
+            self._notices.warning(f"answered {status}", f"{line}; {hint}" if hint else line)
 
     def _log_cut(self, fault: UpstreamFault) -> None:
         if fault.status != 503:

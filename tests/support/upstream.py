@@ -38,6 +38,7 @@ class ScriptedUpstream:
         self.url = ""
         self.exchanges: list[Exchange] = []
         self.connections = 0
+        self.open: set[_Connection] = set()
         self._send, self._receive = anyio.create_memory_object_stream[Exchange](float("inf"))
         self._tasks: anyio.abc.TaskGroup | None = None
         self._server: asyncio.Server | None = None
@@ -51,6 +52,10 @@ class ScriptedUpstream:
         """The next request that was not handed out yet; waits for it."""
         with anyio.fail_after(timeout):
             return await self._receive.receive()
+
+    def arriving(self) -> int:
+        """Bytes of requests that are not whole yet."""
+        return sum(len(one.current.raw) for one in self.open if one.current is not None)
 
     def arrived(self, exchange: Exchange) -> None:
         self.exchanges.append(exchange)
@@ -118,6 +123,7 @@ class _Connection(asyncio.Protocol):
             socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
         )
         self.owner.connections += 1
+        self.owner.open.add(self)
         self.parser = HttpRequestParser(self)
 
     def data_received(self, data: bytes) -> None:
@@ -125,6 +131,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.writable.set()
+        self.owner.open.discard(self)
         if self.current is not None:
             self.current.closed.set()
 

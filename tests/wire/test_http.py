@@ -93,7 +93,7 @@ async def test_everything_else_is_404_in_json() -> None:
         for method, path in (
             ("GET", "/"),
             ("GET", "/v1"),
-            ("POST", "/v1/chat/completions"),
+            ("POST", "/v1/files"),
             ("GET", "/v1/responses/resp_1/input_items"),
             ("GET", "/%00%ff"),
         ):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import anyio
 
@@ -12,8 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from gateway.upstream.backend import PeekableStream, TrackedStream
+    from gateway.upstream.transport.http.reply import HttpReply
     from lanes.ports import Event, Stream
     from lanes.stream.profile import Profile
+
+
+_Answer = TypeVar("_Answer")
 
 
 class ConcurrencyLimit:
@@ -24,13 +28,21 @@ class ConcurrencyLimit:
 
     async def open(self, opening: Callable[[], Awaitable[TrackedStream]]) -> PeekableStream:
         """Wait for a turn, then call `opening`. The turn ends with the stream, or if it fails."""
+        return _StreamWithTurn(await self._in_turn(opening), self)
+
+    async def pass_on(self, sending: Callable[[], Awaitable[HttpReply]]) -> HttpReply:
+        """Wait for a turn, then call `sending`. The turn ends with the answer, or if it fails."""
+        reply = await self._in_turn(sending)
+        reply.afterwards(self.give_back)
+        return reply
+
+    async def _in_turn(self, asking: Callable[[], Awaitable[_Answer]]) -> _Answer:
         await self._free.acquire()
         try:
-            stream = await opening()
+            return await asking()
         except BaseException:
             self._free.release()
             raise
-        return _StreamWithTurn(stream, self)
 
     def counted(self, stream: Stream) -> Stream:
         """Return a stream that no request opened with a turn, if one is free."""

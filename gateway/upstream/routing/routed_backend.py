@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from gateway.upstream.backend import PeekableStream
     from gateway.upstream.options import UpstreamOptions
+    from gateway.upstream.transport.http.outgoing import OutgoingRequest
+    from gateway.upstream.transport.http.reply import HttpReply
     from lanes.errors import UpstreamFault
 
 #: An upstream that sees the clients' keys has one list of models for each key, this many at most.
@@ -66,6 +68,12 @@ class RoutedBackend:
         if self._turns is None:
             return await self._backend.open(body, items, headers)
         return await self._turns.open(partial(self._backend.open, body, items, headers))
+
+    async def pass_on(self, request: OutgoingRequest) -> HttpReply:
+        """Send a request as it is, in its turn if there is a limit (see `Backend.pass_on`)."""
+        if self._turns is None:
+            return await self._backend.pass_on(request)
+        return await self._turns.pass_on(partial(self._backend.pass_on, request))
 
     async def prepare(self, name: str | None) -> None:
         """Detect its dialect before it is needed; `name` is a model of its, if one is known."""

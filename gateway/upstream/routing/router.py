@@ -13,7 +13,7 @@ from gateway.upstream.history.encrypted_reasoning import (
     refuses_encrypted_reasoning,
     without_encrypted_reasoning,
 )
-from gateway.upstream.routing.model_names import ModelClaims
+from gateway.upstream.routing.model_names import ModelClaims, asked_as
 from gateway.upstream.routing.routed_backend import RoutedBackend
 from gateway.upstream.transport.faults import BackendAnswered, backend_fault
 from lanes.codec import decode_lenient
@@ -111,6 +111,25 @@ class Router:
                     self._log_fallback(member, ways[0][0], faults[0])
                 return stream
         raise _most_telling(faults)
+
+    @property
+    def models_matter(self) -> bool:
+        """Whether the model of a request decides where it goes, or how it is named there."""
+        return self._lone is None or bool(self._lone.options.aliases)
+
+    async def destination(
+        self, model: str | None, headers: Mapping[str, str]
+    ) -> tuple[RoutedBackend, str | None]:
+        """Return who gets what is passed on as it is, and what the model is called there.
+
+        Without a model it is the first upstream. Raises ClientFault if none takes the model.
+        """
+        if model is None:
+            return self._members[0], None
+        member = self._lone or await self._find(model, headers)
+        if member is None:
+            raise self._unknown(model, headers)
+        return member, asked_as(member.options, model)
 
     async def models(self, headers: Mapping[str, str]) -> list[dict[str, Any]]:
         """Return the models that can be asked for, in OpenAI's form of a list (protocol.md 2).

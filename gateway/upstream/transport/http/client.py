@@ -15,17 +15,21 @@ from gateway.upstream.transport.faults import (
     answer_fault,
     backend_fault,
 )
+from gateway.upstream.transport.http.outgoing import Upload
 from gateway.upstream.transport.http.pool import HttpPool
 from gateway.upstream.transport.http.reply import HttpReply
 from gateway.upstream.transport.http.sse import SseSplitter
 from gateway.upstream.transport.http.stream import HttpStream
-from gateway.upstream.transport.retries import retry_after
+from gateway.upstream.transport.retries import retry, retry_after
 from gateway.upstream.transport.route import parse_route
 from lanes.errors import UpstreamFault
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Mapping
+
+    from gateway.upstream.transport.http.connection import HttpConnection
+    from gateway.upstream.transport.http.outgoing import OutgoingRequest
 
 _MAX_ERROR_BYTES = 64 * 1024
 _ERROR_SECONDS = 5.0
@@ -142,6 +146,30 @@ class HttpClient:
             raise backend_fault(text, status=504, kind=BackendSilent) from None
         return FetchedAnswer(reply.status, reply.headers, answer_body)
 
+    async def pass_on(self, request: OutgoingRequest) -> HttpReply:
+        """Send a request as it is and wait for the head of its answer, whatever its status is.
+
+        The caller must read or close the answer. It is sent again if nothing came of it and its
+        body is whole.
+
+        Args:
+            request: The request.
+
+        Raises:
+            UpstreamFault: The backend cannot be reached, breaks off or is silent.
+            ValueError: The path, the query or a header cannot be sent.
+        """
+        line = (request.method, request.path, request.query)
+        head = request_head.bare_head(self._route, line, request.headers, request.length)
+        message = [head, request.start]
+        if request.upload is None:
+            return await retry(lambda: self._exchange(message), self._retries)
+        connection = await self.pool.acquire(fresh=True)
+        upload = Upload(connection, chunked=request.length is None)
+        reply = self._send(connection, message, whole=False)
+        request.upload(upload)
+        return await _headed(reply)
+
     async def aclose(self) -> None:
         """Close all connections; streams still relayed end with an UpstreamFault."""
         await self.pool.aclose()
@@ -155,18 +183,34 @@ class HttpClient:
     async def _exchange(self, message: list[bytes]) -> HttpReply:
         """Send a request and wait for the head of its answer."""
         connection = await self.pool.acquire()
+        try:
+            return await _headed(self._send(connection, message))
+        except StaleConnection:
+            self.pool.close_idle()  # they have been idle for longer than this one
+            raise
+
+    def _send(
+        self, connection: HttpConnection, message: list[bytes], *, whole: bool = True
+    ) -> HttpReply:
         reply = HttpReply(
             connection, first_byte_timeout=self._first_byte_timeout, idle_timeout=self._idle_timeout
         )
         try:
-            connection.send(message, reply)
-            await reply.head()
-        except BaseException as error:
+            connection.send(message, reply, whole=whole)
+        except BaseException:
             reply.close()
-            if isinstance(error, StaleConnection):
-                self.pool.close_idle()  # they have been idle for longer than this one
             raise
         return reply
+
+
+async def _headed(reply: HttpReply) -> HttpReply:
+    """Wait for the head of an answer, which is closed if none comes."""
+    try:
+        await reply.head()
+    except BaseException:
+        reply.close()
+        raise
+    return reply
 
 
 async def _answer_fault(reply: HttpReply) -> UpstreamFault:

@@ -66,6 +66,8 @@ class HttpConnection(asyncio.Protocol):
         self._answer: AnswerSink | None = None
         self._used = False
         self._sent_at = 0.0
+        self._owes = False  # a part of the request is still to be sent
+        self._room: asyncio.Future[None] | None = None  # set while the peer takes nothing
         self._expiry: asyncio.TimerHandle | None = None
         # The parser calls `on_body` for each HTTP chunk, which goes straight into a list.
         self._parts: list[bytes] = []
@@ -89,17 +91,37 @@ class HttpConnection(asyncio.Protocol):
             return False
         return self._time() < self.idle_until and not self._unread(0)
 
-    def send(self, request: list[bytes], answer: AnswerSink) -> None:
-        """Send a whole request; until its end the answer goes to `answer`.
+    def send(self, request: list[bytes], answer: AnswerSink, *, whole: bool = True) -> None:
+        """Send a request; until its end the answer goes to `answer`.
 
-        Raises StaleConnection if the connection is closed.
+        Args:
+            request: The bytes, or the first of them.
+            answer: Takes the answer.
+            whole: Whether that is all; otherwise `send_more` sends the rest.
+
+        Raises:
+            StaleConnection: The connection is closed.
         """
         if self._transport is None or self._transport.is_closing():
             raise _stale("before the request was sent")
         self._reset()
+        self._owes = not whole
         self._answer = answer
         answer.read_at = self._sent_at = self._time()
         self._transport.writelines(request)
+
+    async def send_more(self, data: bytes, *, last: bool) -> None:
+        """Send more of the request, and wait while the peer takes nothing.
+
+        Nobody takes it once the answer is over: it is dropped.
+        """
+        if self._answer is not None and self._owes and not self.closed:
+            self._answer.read_at = self._time()  # it cannot answer what it has not got
+            self._owes = not last
+            if self._transport is not None and data:
+                self._transport.write(data)
+            if self._room is not None:
+                await self._room
 
     def read(self, *, on: bool) -> None:
         """Read, or stop reading, so that the peer must stop sending. Idempotent."""
@@ -129,6 +151,16 @@ class HttpConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._unread = unread_check(transport)
         self._parser = httptools.HttpResponseParser(self)
+
+    def pause_writing(self) -> None:
+        """Note that the peer takes nothing at the moment."""
+        self._room = asyncio.get_running_loop().create_future()
+
+    def resume_writing(self) -> None:
+        """Note that it does again."""
+        room, self._room = self._room, None
+        if room is not None and not room.done():
+            room.set_result(None)
 
     def data_received(self, data: bytes) -> None:
         """Parse one read, pass the body on, and finish if it was the last read."""
@@ -168,6 +200,7 @@ class HttpConnection(asyncio.Protocol):
             when = "before it ended" if self._has_head else "without an answer"
             reason = f" ({exc})" if exc else ""
             self.drop(backend_fault(f"The backend closed the connection {when}{reason}."))
+        self.resume_writing()
         self._transport = None
         self._parser = None  # they refer to each other
         self._on_lost(self)
@@ -200,7 +233,7 @@ class HttpConnection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         """Note that the answer ended; the end of an interim one (1xx) only clears its headers."""
         if self._has_head and self._parser is not None:
-            self._reusable = self._parser.should_keep_alive()
+            self._reusable = self._parser.should_keep_alive() and not self._owes
             self._ended = True
         else:
             self._headers = {}

@@ -55,12 +55,13 @@ class HttpPool:
         """The number of open connections that are idle."""
         return len(self._idle)
 
-    async def acquire(self) -> HttpConnection:
+    async def acquire(self, *, fresh: bool = False) -> HttpConnection:
         """Return a connection that is not in use, the last used or a new one.
 
+        A `fresh` one is new: what it carries cannot be sent again if the backend has closed it.
         Raises UpstreamFault.
         """
-        while self._idle:
+        while self._idle and not fresh:
             connection, _ = self._idle.popitem()
             if connection.usable():
                 return connection
