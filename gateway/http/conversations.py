@@ -23,6 +23,7 @@ from lanes.history.entries import Entry, reference
 from lanes.stores.conversations import (
     Conversation,
     ConversationItem,
+    ConversationKey,
     ItemBounds,
     ItemNotFound,
     is_ours,
@@ -90,50 +91,50 @@ class ConversationRequests:
         if "metadata" not in body:
             message = "'metadata' is missing: an object of strings, or null for none."
             raise ClientFault(message, code="missing_required_parameter", param="metadata")
-        metadata, conversation_id = _metadata(body), _named(request)
+        metadata, key = _metadata(body), _named(key_id, request)
         with translated():
-            conversation = await self._store.update(key_id, conversation_id, metadata)
+            conversation = await self._store.update(key, metadata)
         if conversation is None:
-            raise conversation_not_found(conversation_id)
+            raise conversation_not_found(key.id)
         return _json(_object(conversation))
 
     async def _delete(self, key_id: str, request: Request) -> Response:
-        conversation_id = _named(request)
+        key = _named(key_id, request)
         with translated():
-            if not await self._store.delete(key_id, conversation_id):
-                raise conversation_not_found(conversation_id)
-        return _json({"id": conversation_id, "object": "conversation.deleted", "deleted": True})
+            if not await self._store.delete(key):
+                raise conversation_not_found(key.id)
+        return _json({"id": key.id, "object": "conversation.deleted", "deleted": True})
 
     async def _list(self, key_id: str, request: Request) -> Response:
-        conversation_id, include = _named(request), included(request.query_params)
+        key, include = _named(key_id, request), included(request.query_params)
         page = page_of(request.query_params)
         with translated():
-            items = await self._store.page(key_id, conversation_id, page.one_more)
+            items = await self._store.page(key, page.one_more)
         if items is None:
-            raise conversation_not_found(conversation_id)
+            raise conversation_not_found(key.id)
         return await _listed(items[: page.limit], include, more=len(items) > page.limit)
 
     async def _add(self, key_id: str, request: Request) -> Response:
-        conversation_id, include = _named(request), included(request.query_params)
+        key, include = _named(key_id, request), included(request.query_params)
         body = await self._body(request)
         if "items" not in body:
             message = "'items' is missing: an array of items to add."
             raise ClientFault(message, code="missing_required_parameter", param="items")
         entries = _given(body["items"])
         with translated():
-            taken = await self._taken(key_id, conversation_id, entries)
+            taken = await self._taken(key, entries)
             items = given_items(entries, taken, new_id)
             token = secrets.token_hex(8)
-            added = await self._store.append(key_id, conversation_id, items, token, self._bounds)
+            added = await self._store.append(key, items, token, self._bounds)
         if not added:
-            raise conversation_not_found(conversation_id)
+            raise conversation_not_found(key.id)
         return await _listed(items, include)
 
     async def _item(self, key_id: str, request: Request) -> Response:
-        conversation_id, include = _named(request), included(request.query_params)
+        key, include = _named(key_id, request), included(request.query_params)
         item_id: str = request.path_params["item"]
         with translated():
-            item = await self._store.item(key_id, conversation_id, item_id)
+            item = await self._store.item(key, item_id)
         if item is None:
             await self._conversation(key_id, request)
             raise ItemNotFound(item_id)
@@ -143,21 +144,15 @@ class ConversationRequests:
         conversation = await self._conversation(key_id, request)
         item_id: str = request.path_params["item"]
         with translated():
-            if not await self._store.remove(key_id, conversation.id, item_id):
+            if not await self._store.remove(_named(key_id, request), item_id):
                 raise ItemNotFound(item_id)
         return _json(_object(conversation))
 
-    async def _taken(self, key_id: str, conversation_id: str, entries: Sequence[Entry]) -> set[str]:
-        """Return the ids that items of the client's must not have: those of other items.
-
-        Args:
-            key_id: The API key.
-            conversation_id: The conversation.
-            entries: The client's items.
-        """
+    async def _taken(self, key: ConversationKey, entries: Sequence[Entry]) -> set[str]:
+        """Return the ids that items of the client's must not have: those of other items."""
         if all(entry.id is None for entry in entries):
             return set()
-        kept = await self._store.items(key_id, conversation_id)
+        kept = await self._store.items(key)
         return {item.id for item in kept or ()}
 
     async def _body(self, request: Request) -> dict[str, Any]:
@@ -166,11 +161,11 @@ class ConversationRequests:
         return body
 
     async def _conversation(self, key_id: str, request: Request) -> Conversation:
-        conversation_id = _named(request)
+        key = _named(key_id, request)
         with translated():
-            conversation = await self._store.get(key_id, conversation_id)
+            conversation = await self._store.get(key)
         if conversation is None:
-            raise conversation_not_found(conversation_id)
+            raise conversation_not_found(key.id)
         return conversation
 
 
@@ -203,12 +198,12 @@ def _metadata(body: dict[str, Any]) -> dict[str, Any]:
     return body.get("metadata") or {}
 
 
-def _named(request: Request) -> str:
+def _named(key_id: str, request: Request) -> ConversationKey:
     """Return the conversation in the path. Raises ClientFault if no store can have it."""
     conversation_id: str = request.path_params["id"]
     if not is_ours(conversation_id):
         raise conversation_not_found(conversation_id)
-    return conversation_id
+    return ConversationKey(key_id, conversation_id)
 
 
 def _object(conversation: Conversation) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from lanes.events import new_id
 from lanes.history.archive import translated
 from lanes.history.lineage import ENTRY_BYTES, Node
 from lanes.stores.base import ChainTooLong
-from lanes.stores.conversations import ConversationFull, ItemBounds, is_ours
+from lanes.stores.conversations import ConversationFull, ConversationKey, ItemBounds, is_ours
 from lanes.stream.run_states import KEPT
 from steering.errors import StoreUnavailable
 
@@ -64,8 +64,7 @@ class ConversationTurn:
 
     Args:
         store: Where the conversation is.
-        key_id: The API key.
-        conversation_id: The conversation.
+        key: The conversation.
         items: Its items.
         bounds: How much it may hold.
         body: The create's body.
@@ -74,15 +73,13 @@ class ConversationTurn:
     def __init__(
         self,
         store: ConversationStore,
-        key_id: str,
-        conversation_id: str,
+        key: ConversationKey,
         items: Sequence[ConversationItem],
         bounds: ItemBounds,
         body: dict[str, Any],
     ) -> None:
         self._store = store
-        self._key_id = key_id
-        self._conversation_id = conversation_id
+        self._key = key
         self._ids = frozenset(item.id for item in items)
         self._bounds = bounds
         self._bytes = sum(item.size for item in items)
@@ -121,9 +118,7 @@ class ConversationTurn:
             items = given + output_items(run.final, run.entries())
             for attempt in range(1, _ATTEMPTS + 1):
                 try:
-                    await self._store.append(
-                        self._key_id, self._conversation_id, items, self._token
-                    )
+                    await self._store.append(self._key, items, self._token)
                     break
                 except StoreUnavailable:
                     if attempt == _ATTEMPTS:
@@ -153,16 +148,16 @@ async def bind(archive: KeyArchive, body: dict[str, Any]) -> ConversationNode | 
     conversation_id: str = named if isinstance(named, str) else named["id"]
     if not is_ours(conversation_id):
         return None
-    store, key_id = archive.conversations, archive.key_id
+    store, key = archive.conversations, ConversationKey(archive.key_id, conversation_id)
     with translated():
-        items = await store.items(key_id, conversation_id)
+        items = await store.items(key)
     if items is None:
         raise conversation_not_found(conversation_id, "conversation")
     bounds = ItemBounds(archive.max_chain)
     if len(items) >= bounds.items or sum(item.size for item in items) > bounds.bytes:
         raise ConversationFull(bounds, "conversation")
     node = ConversationNode.of(conversation_id, None, None, replayed_entries(items), ())
-    node.turn = ConversationTurn(store, key_id, conversation_id, items, bounds, body)
+    node.turn = ConversationTurn(store, key, items, bounds, body)
     return node
 
 

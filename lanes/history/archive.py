@@ -19,6 +19,7 @@ from lanes.stores.base import (
     conversation_mark,
     plausible,
 )
+from lanes.stores.conversations import ConversationKey
 from lanes.stores.memory_conversations import MemoryConversationStore
 from lanes.stores.writer import ResponseWriter
 from steering.errors import StoreUnavailable
@@ -124,7 +125,7 @@ class Archive:
             conversation_id: The conversation.
         """
         with translated():
-            items = await self.conversations.items(key_id, conversation_id)
+            items = await self.conversations.items(ConversationKey(key_id, conversation_id))
         first = chain.links[0]
         own = {entry.id for entry in first.input_items + first.output_items}
         places = (place for place, item in enumerate(items or ()) if item.id in own)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from lanes.errors import ClientFault
 from lanes.history.lineage import ENTRY_BYTES
@@ -18,6 +18,18 @@ MAX_CONVERSATIONS: Final = 10_000
 MAX_CONVERSATION_BYTES: Final = 16 * 1024 * 1024
 #: An id that this gateway made; any other form names a conversation of a backend's (D35).
 _OURS = re.compile(r"conv_[0-9a-f]{32}")
+
+
+class ConversationKey(NamedTuple):
+    """What tells a conversation from all others.
+
+    Attributes:
+        key_id: The API key whose it is.
+        id: Its id.
+    """
+
+    key_id: str
+    id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,27 +152,18 @@ class ConversationStore(Protocol):
             TooManyConversations: The key has as many as it may have.
         """
 
-    async def get(self, key_id: str, conversation_id: str) -> Conversation | None:
+    async def get(self, key: ConversationKey) -> Conversation | None:
         """Return a conversation; None if the key has no such one."""
 
-    async def update(
-        self, key_id: str, conversation_id: str, metadata: dict[str, Any]
-    ) -> Conversation | None:
-        """Replace the metadata; return the conversation, or None if the key has no such one.
+    async def update(self, key: ConversationKey, metadata: dict[str, Any]) -> Conversation | None:
+        """Replace the metadata; return the conversation, or None if the key has no such one."""
 
-        Args:
-            key_id: The API key.
-            conversation_id: The conversation.
-            metadata: The client's pairs.
-        """
-
-    async def delete(self, key_id: str, conversation_id: str) -> bool:
+    async def delete(self, key: ConversationKey) -> bool:
         """Forget a conversation and its items; return False if the key has no such one."""
 
     async def append(
         self,
-        key_id: str,
-        conversation_id: str,
+        key: ConversationKey,
         items: Sequence[ConversationItem],
         token: str,
         bounds: ItemBounds | None = None,
@@ -168,8 +171,7 @@ class ConversationStore(Protocol):
         """Add items at the end, all or none; return False if the key has no such conversation.
 
         Args:
-            key_id: The API key.
-            conversation_id: The conversation.
+            key: The conversation.
             items: The items.
             token: Names this addition, in 16 hex digits, so that a second try adds nothing.
             bounds: How much the conversation may hold then; None if there is no bound.
@@ -178,42 +180,21 @@ class ConversationStore(Protocol):
             ConversationFull: It would hold more; nothing was added.
         """
 
-    async def items(self, key_id: str, conversation_id: str) -> list[ConversationItem] | None:
+    async def items(self, key: ConversationKey) -> list[ConversationItem] | None:
         """Return all items in order; None if the key has no such conversation."""
 
-    async def page(
-        self, key_id: str, conversation_id: str, page: Page
-    ) -> list[ConversationItem] | None:
+    async def page(self, key: ConversationKey, page: Page) -> list[ConversationItem] | None:
         """Return some items; None if the key has no such conversation.
-
-        Args:
-            key_id: The API key.
-            conversation_id: The conversation.
-            page: Which items.
 
         Raises:
             ItemNotFound: The item that they should follow is not there.
         """
 
-    async def item(
-        self, key_id: str, conversation_id: str, item_id: str
-    ) -> ConversationItem | None:
-        """Return an item; None if it is not in a conversation of the key's.
+    async def item(self, key: ConversationKey, item_id: str) -> ConversationItem | None:
+        """Return an item; None if it is not in a conversation of the key's."""
 
-        Args:
-            key_id: The API key.
-            conversation_id: The conversation.
-            item_id: The item.
-        """
-
-    async def remove(self, key_id: str, conversation_id: str, item_id: str) -> bool:
-        """Take an item out; return False if it is not in a conversation of the key's.
-
-        Args:
-            key_id: The API key.
-            conversation_id: The conversation.
-            item_id: The item.
-        """
+    async def remove(self, key: ConversationKey, item_id: str) -> bool:
+        """Take an item out; return False if it is not in a conversation of the key's."""
 
 
 def is_ours(conversation_id: str) -> bool:

@@ -12,6 +12,7 @@ from lanes.stores.base import STORE_TTL
 from lanes.stores.conversations import (
     MAX_CONVERSATIONS,
     ConversationFull,
+    ConversationKey,
     ItemNotFound,
     TooManyConversations,
 )
@@ -66,8 +67,8 @@ class MemoryConversationStore:
         self._clock = clock
         # Key id -> conversation id -> the conversation, the least recently used first.
         self._kept: dict[str, OrderedDict[str, _Kept]] = {}
-        # Key id and conversation id, the least recently changed first.
-        self._changed: OrderedDict[tuple[str, str], None] = OrderedDict()
+        # The least recently changed first.
+        self._changed: OrderedDict[ConversationKey, None] = OrderedDict()
         # Key id -> bytes; no zeros.
         self._bytes_by_key: Counter[str] = Counter()
         self._bytes = 0
@@ -87,7 +88,7 @@ class MemoryConversationStore:
             conversation: The conversation.
             items: Its first items.
         """
-        if self._find(key_id, conversation.id) is not None:
+        if self._find(ConversationKey(key_id, conversation.id)) is not None:
             return
         mine = self._kept.get(key_id, ())
         if len(mine) >= self._max_conversations:
@@ -97,39 +98,30 @@ class MemoryConversationStore:
         self._count(key_id, kept.bytes)
         self._add(key_id, kept, items)
 
-    async def get(self, key_id: str, conversation_id: str) -> Conversation | None:
+    async def get(self, key: ConversationKey) -> Conversation | None:
         """Return a conversation (see `ConversationStore.get`)."""
-        kept = self._find(key_id, conversation_id)
+        kept = self._find(key)
         return None if kept is None else kept.conversation
 
-    async def update(
-        self, key_id: str, conversation_id: str, metadata: dict[str, Any]
-    ) -> Conversation | None:
-        """Replace the metadata (see `ConversationStore.update`).
-
-        Args:
-            key_id: The API key.
-            conversation_id: The conversation.
-            metadata: The client's pairs.
-        """
-        kept = self._find(key_id, conversation_id)
+    async def update(self, key: ConversationKey, metadata: dict[str, Any]) -> Conversation | None:
+        """Replace the metadata (see `ConversationStore.update`)."""
+        kept = self._find(key)
         if kept is None:
             return None
         kept.conversation = replace(kept.conversation, metadata=metadata)
-        self._add(key_id, kept, ())
+        self._add(key.key_id, kept, ())
         return kept.conversation
 
-    async def delete(self, key_id: str, conversation_id: str) -> bool:
+    async def delete(self, key: ConversationKey) -> bool:
         """Forget a conversation (see `ConversationStore.delete`)."""
-        if self._find(key_id, conversation_id) is None:
+        if self._find(key) is None:
             return False
-        self._forget(key_id, conversation_id)
+        self._forget(key)
         return True
 
     async def append(
         self,
-        key_id: str,
-        conversation_id: str,
+        key: ConversationKey,
         items: Sequence[ConversationItem],
         token: str,
         bounds: ItemBounds | None = None,
@@ -137,13 +129,12 @@ class MemoryConversationStore:
         """Add items at the end (see `ConversationStore.append`).
 
         Args:
-            key_id: The API key.
-            conversation_id: The conversation.
+            key: The conversation.
             items: The items.
             token: Names this addition.
             bounds: How much the conversation may hold then.
         """
-        kept = self._find(key_id, conversation_id)
+        kept = self._find(key)
         if kept is None:
             return False
         if token in kept.tokens:
@@ -153,25 +144,17 @@ class MemoryConversationStore:
             if len(kept.items) + len(items) > bounds.items or size > bounds.bytes:
                 raise ConversationFull(bounds)
         kept.tokens.append(token)
-        self._add(key_id, kept, items)
+        self._add(key.key_id, kept, items)
         return True
 
-    async def items(self, key_id: str, conversation_id: str) -> list[ConversationItem] | None:
+    async def items(self, key: ConversationKey) -> list[ConversationItem] | None:
         """Return all items in order (see `ConversationStore.items`)."""
-        kept = self._find(key_id, conversation_id)
+        kept = self._find(key)
         return None if kept is None else list(kept.items)
 
-    async def page(
-        self, key_id: str, conversation_id: str, page: Page
-    ) -> list[ConversationItem] | None:
-        """Return some items (see `ConversationStore.page`).
-
-        Args:
-            key_id: The API key.
-            conversation_id: The conversation.
-            page: Which items.
-        """
-        kept = self._find(key_id, conversation_id)
+    async def page(self, key: ConversationKey, page: Page) -> list[ConversationItem] | None:
+        """Return some items (see `ConversationStore.page`)."""
+        kept = self._find(key)
         if kept is None:
             return None
         items, first = kept.items, 0
@@ -184,50 +167,36 @@ class MemoryConversationStore:
             first = (len(items) - 1 - place if page.descending else place) + 1
         return items[first : first + page.limit]
 
-    async def item(
-        self, key_id: str, conversation_id: str, item_id: str
-    ) -> ConversationItem | None:
-        """Return an item (see `ConversationStore.item`).
-
-        Args:
-            key_id: The API key.
-            conversation_id: The conversation.
-            item_id: The item.
-        """
-        kept = self._find(key_id, conversation_id)
+    async def item(self, key: ConversationKey, item_id: str) -> ConversationItem | None:
+        """Return an item (see `ConversationStore.item`)."""
+        kept = self._find(key)
         place = None if kept is None else kept.place(item_id)
         return None if kept is None or place is None else kept.items[place]
 
-    async def remove(self, key_id: str, conversation_id: str, item_id: str) -> bool:
-        """Take an item out (see `ConversationStore.remove`).
-
-        Args:
-            key_id: The API key.
-            conversation_id: The conversation.
-            item_id: The item.
-        """
-        kept = self._find(key_id, conversation_id)
+    async def remove(self, key: ConversationKey, item_id: str) -> bool:
+        """Take an item out (see `ConversationStore.remove`)."""
+        kept = self._find(key)
         place = None if kept is None else kept.place(item_id)
         if kept is None or place is None:
             return False
         size = kept.items.pop(place).size
         kept.bytes -= size
-        self._count(key_id, -size)
-        self._add(key_id, kept, ())
+        self._count(key.key_id, -size)
+        self._add(key.key_id, kept, ())
         return True
 
-    def _find(self, key_id: str, conversation_id: str) -> _Kept | None:
+    def _find(self, key: ConversationKey) -> _Kept | None:
         """Return a conversation, and mark it as just used."""
         while self._changed:
             oldest = next(iter(self._changed))
-            if self._kept[oldest[0]][oldest[1]].end > self._clock():
+            if self._kept[oldest.key_id][oldest.id].end > self._clock():
                 break
-            self._forget(*oldest)
-        mine = self._kept.get(key_id)
-        if mine is None or conversation_id not in mine:
+            self._forget(oldest)
+        mine = self._kept.get(key.key_id)
+        if mine is None or key.id not in mine:
             return None
-        mine.move_to_end(conversation_id)
-        return mine[conversation_id]
+        mine.move_to_end(key.id)
+        return mine[key.id]
 
     def _add(self, key_id: str, kept: _Kept, items: Sequence[ConversationItem]) -> None:
         """Add items, and keep the conversation longer."""
@@ -235,20 +204,20 @@ class MemoryConversationStore:
         kept.items += items
         kept.bytes += size
         kept.end = self._clock() + self._store_ttl
-        place = key_id, kept.conversation.id
+        place = ConversationKey(key_id, kept.conversation.id)
         self._changed[place] = None
         self._changed.move_to_end(place)
         self._count(key_id, size)
         while self._bytes > self._max_bytes:
             greediest = max(self._bytes_by_key, key=self._bytes_by_key.__getitem__)
-            self._forget(greediest, next(iter(self._kept[greediest])))
+            self._forget(ConversationKey(greediest, next(iter(self._kept[greediest]))))
 
-    def _forget(self, key_id: str, conversation_id: str) -> None:
-        kept = self._kept[key_id].pop(conversation_id)
-        if not self._kept[key_id]:
-            del self._kept[key_id]
-        del self._changed[key_id, conversation_id]
-        self._count(key_id, -kept.bytes)
+    def _forget(self, key: ConversationKey) -> None:
+        kept = self._kept[key.key_id].pop(key.id)
+        if not self._kept[key.key_id]:
+            del self._kept[key.key_id]
+        del self._changed[key]
+        self._count(key.key_id, -kept.bytes)
 
     def _count(self, key_id: str, added: int) -> None:
         """Count bytes of a key that came, or that went if negative."""

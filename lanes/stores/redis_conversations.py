@@ -35,6 +35,7 @@ from lanes.stores.conversations import (
     Conversation,
     ConversationFull,
     ConversationItem,
+    ConversationKey,
     ItemNotFound,
     TooManyConversations,
 )
@@ -103,60 +104,52 @@ class RedisConversationStore:
         noted: list[_Arg] = [f"{now:f}", f"{now + ttl:f}", conversation.id, most, ttl]
         size = str(sum(item.size for item in items)).encode()
         head = [pack(_encode(conversation)), size, _NO_TOKEN]
+        name = self._list_key(ConversationKey(key_id, conversation.id))
         begun: list[_Arg] = [ttl, *head, *await _packed(items)]
 
         async def ask() -> None:
             noting = await self._run(NOTE, self._index_key(key_id), *noted)
             if word(noting, DONE, FULL) == FULL:
                 raise TooManyConversations(most)
-            word(await self._run(BEGIN, self._key(key_id, conversation.id), *begun), DONE)
+            word(await self._run(BEGIN, name, *begun), DONE)
 
         await self._guard.run(ask, key_id)
 
-    async def get(self, key_id: str, conversation_id: str) -> Conversation | None:
+    async def get(self, key: ConversationKey) -> Conversation | None:
         """Return a conversation (see `ConversationStore.get`)."""
 
         async def ask() -> bytes | None:
-            return optional_bytes(await self._client.lindex(self._key(key_id, conversation_id), 0))
+            return optional_bytes(await self._client.lindex(self._list_key(key), 0))
 
-        packed = await self._guard.run(ask, key_id)
+        packed = await self._guard.run(ask, key.key_id)
         return None if packed is None else _read_object(packed)
 
-    async def update(
-        self, key_id: str, conversation_id: str, metadata: dict[str, Any]
-    ) -> Conversation | None:
-        """Replace the metadata (see `ConversationStore.update`).
-
-        Args:
-            key_id: The API key.
-            conversation_id: The conversation.
-            metadata: The client's pairs.
-        """
-        before = await self.get(key_id, conversation_id)
+    async def update(self, key: ConversationKey, metadata: dict[str, Any]) -> Conversation | None:
+        """Replace the metadata (see `ConversationStore.update`)."""
+        before = await self.get(key)
         if before is None:
             return None
         after = Conversation(before.id, before.created_at, metadata)
         packed = pack(_encode(after))
-        outcome = await self._change(REWRITE, key_id, conversation_id, packed)
+        outcome = await self._change(REWRITE, key, packed)
         return after if word(outcome, DONE, GONE) == DONE else None
 
-    async def delete(self, key_id: str, conversation_id: str) -> bool:
+    async def delete(self, key: ConversationKey) -> bool:
         """Forget a conversation (see `ConversationStore.delete`)."""
         # Asked first, because the guard may delete twice.
-        if await self.get(key_id, conversation_id) is None:
+        if await self.get(key) is None:
             return False
 
         async def ask() -> None:
-            await self._client.delete(self._key(key_id, conversation_id))
-            await self._client.zrem(self._index_key(key_id), conversation_id)
+            await self._client.delete(self._list_key(key))
+            await self._client.zrem(self._index_key(key.key_id), key.id)
 
-        await self._guard.run(ask, key_id)
+        await self._guard.run(ask, key.key_id)
         return True
 
     async def append(
         self,
-        key_id: str,
-        conversation_id: str,
+        key: ConversationKey,
         items: Sequence[ConversationItem],
         token: str,
         bounds: ItemBounds | None = None,
@@ -164,8 +157,7 @@ class RedisConversationStore:
         """Add items at the end (see `ConversationStore.append`).
 
         Args:
-            key_id: The API key.
-            conversation_id: The conversation.
+            key: The conversation.
             items: The items.
             token: Names this addition.
             bounds: How much the conversation may hold then.
@@ -173,34 +165,26 @@ class RedisConversationStore:
         size = sum(item.size for item in items)
         most = (_NO_BOUND, _NO_BOUND) if bounds is None else (bounds.items, bounds.bytes)
         added: list[_Arg] = [token, size, *most, *await _packed(items)]
-        outcome = word(await self._change(ADD, key_id, conversation_id, *added), DONE, GONE, FULL)
+        outcome = word(await self._change(ADD, key, *added), DONE, GONE, FULL)
         if outcome == FULL and bounds is not None:
             raise ConversationFull(bounds)
         return outcome == DONE
 
-    async def items(self, key_id: str, conversation_id: str) -> list[ConversationItem] | None:
+    async def items(self, key: ConversationKey) -> list[ConversationItem] | None:
         """Return all items in order (see `ConversationStore.items`)."""
 
         async def ask() -> list[bytes]:
-            return strings(await self._client.lrange(self._key(key_id, conversation_id), 0, -1))
+            return strings(await self._client.lrange(self._list_key(key), 0, -1))
 
-        elements = await self._guard.run(ask, key_id)
+        elements = await self._guard.run(ask, key.key_id)
         return None if not elements else await _read_items(elements[HEAD:])
 
-    async def page(
-        self, key_id: str, conversation_id: str, page: Page
-    ) -> list[ConversationItem] | None:
-        """Return some items (see `ConversationStore.page`).
-
-        Args:
-            key_id: The API key.
-            conversation_id: The conversation.
-            page: Which items.
-        """
+    async def page(self, key: ConversationKey, page: Page) -> list[ConversationItem] | None:
+        """Return some items (see `ConversationStore.page`)."""
         after = b"" if page.after is None else _mark(page.after)
         wanted: list[_Arg] = [after, page.limit, "desc" if page.descending else "asc"]
-        key = self._key(key_id, conversation_id)
-        elements = await self._guard.run(lambda: self._run(LIST, key, *wanted), key_id)
+        name = self._list_key(key)
+        elements = await self._guard.run(lambda: self._run(LIST, name, *wanted), key.key_id)
         if not isinstance(elements, list):
             if word(elements, GONE, UNKNOWN) == UNKNOWN:
                 raise ItemNotFound(page.after or "", "after")
@@ -208,55 +192,38 @@ class RedisConversationStore:
         items = await _read_items(strings(elements))
         return items[::-1] if page.descending else items
 
-    async def item(
-        self, key_id: str, conversation_id: str, item_id: str
-    ) -> ConversationItem | None:
-        """Return an item (see `ConversationStore.item`).
-
-        Args:
-            key_id: The API key.
-            conversation_id: The conversation.
-            item_id: The item.
-        """
-        key = self._key(key_id, conversation_id)
-        answer = await self._guard.run(lambda: self._run(FIND, key, _mark(item_id)), key_id)
+    async def item(self, key: ConversationKey, item_id: str) -> ConversationItem | None:
+        """Return an item (see `ConversationStore.item`)."""
+        name = self._list_key(key)
+        answer = await self._guard.run(lambda: self._run(FIND, name, _mark(item_id)), key.key_id)
         packed = optional_bytes(answer)
         return None if packed is None else (await _read_items([b"", packed]))[0]
 
-    async def remove(self, key_id: str, conversation_id: str, item_id: str) -> bool:
-        """Take an item out (see `ConversationStore.remove`).
-
-        Args:
-            key_id: The API key.
-            conversation_id: The conversation.
-            item_id: The item.
-        """
-        item = await self.item(key_id, conversation_id, item_id)
+    async def remove(self, key: ConversationKey, item_id: str) -> bool:
+        """Take an item out (see `ConversationStore.remove`)."""
+        item = await self.item(key, item_id)
         if item is None:
             return False
-        word(await self._change(REMOVE, key_id, conversation_id, _mark(item_id), item.size), DONE)
+        word(await self._change(REMOVE, key, _mark(item_id), item.size), DONE)
         return True
 
-    async def _change(
-        self, script: LuaScript, key_id: str, conversation_id: str, *args: _Arg
-    ) -> Any:
+    async def _change(self, script: LuaScript, key: ConversationKey, *args: _Arg) -> Any:
         """Run a script that changes a conversation, and keep it longer."""
         ends = f"{self._clock() + self._store_ttl:f}"
 
         async def ask() -> Any:
-            key = self._key(key_id, conversation_id)
-            outcome = await self._run(script, key, self._store_ttl, *args)
-            longer: list[_Arg] = [ends, conversation_id, self._store_ttl]
-            word(await self._run(PROLONG, self._index_key(key_id), *longer), DONE)
+            outcome = await self._run(script, self._list_key(key), self._store_ttl, *args)
+            longer: list[_Arg] = [ends, key.id, self._store_ttl]
+            word(await self._run(PROLONG, self._index_key(key.key_id), *longer), DONE)
             return outcome
 
-        return await self._guard.run(ask, key_id)
+        return await self._guard.run(ask, key.key_id)
 
     async def _run(self, script: LuaScript, key: str, *args: _Arg) -> Any:
         return await script.run(self._client, [key], args)
 
-    def _key(self, key_id: str, conversation_id: str) -> str:
-        return f"{self._prefix}:conversation:{key_id}:{conversation_id}"
+    def _list_key(self, key: ConversationKey) -> str:
+        return f"{self._prefix}:conversation:{key.key_id}:{key.id}"
 
     def _index_key(self, key_id: str) -> str:
         return f"{self._prefix}:conversations:{key_id}"

@@ -12,6 +12,7 @@ from lanes.stores.conversations import (
     Conversation,
     ConversationFull,
     ConversationItem,
+    ConversationKey,
     ItemBounds,
     ItemNotFound,
     Page,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from tests.support.redis_engine import Engine
 
 CONV = "conv_" + "a" * 32
+KEY = ConversationKey("k", CONV)
 OTHER = "conv_" + "b" * 32
 MADE = Conversation(CONV, 17, {"topic": "harbour"})
 TOKENS = [f"{n:016x}" for n in range(300)]
@@ -63,46 +65,46 @@ async def test_what_is_created_is_there_for_its_key_alone(stores: Stores) -> Non
     one, two = stores
     kept = [item("a"), ConversationItem("b", b"", (), b'{"only":"shown"}')]
     await one.create("k", MADE, kept)
-    assert await two.get("k", CONV) == MADE
-    assert await two.items("k", CONV) == kept
-    assert await two.item("k", CONV, "b") == kept[1]
-    for key, conversation in (("other", CONV), ("k", OTHER)):
-        assert await two.get(key, conversation) is None
-        assert await two.items(key, conversation) is None
-        assert await two.page(key, conversation, Page()) is None
-        assert await two.item(key, conversation, "a") is None
-        assert await two.update(key, conversation, {}) is None
-        assert not await two.append(key, conversation, [item("c")], TOKENS[0])
-        assert not await two.remove(key, conversation, "a")
-        assert not await two.delete(key, conversation)
-    assert await one.items("k", CONV) == kept
+    assert await two.get(KEY) == MADE
+    assert await two.items(KEY) == kept
+    assert await two.item(KEY, "b") == kept[1]
+    for key in (ConversationKey("other", CONV), ConversationKey("k", OTHER)):
+        assert await two.get(key) is None
+        assert await two.items(key) is None
+        assert await two.page(key, Page()) is None
+        assert await two.item(key, "a") is None
+        assert await two.update(key, {}) is None
+        assert not await two.append(key, [item("c")], TOKENS[0])
+        assert not await two.remove(key, "a")
+        assert not await two.delete(key)
+    assert await one.items(KEY) == kept
 
 
 async def test_creating_again_changes_nothing(stores: Stores) -> None:
     one, two = stores
     await one.create("k", MADE, [item("a")])
-    await two.append("k", CONV, [item("b")], TOKENS[0])
+    await two.append(KEY, [item("b")], TOKENS[0])
     await two.create("k", MADE, [item("a")])
-    assert names(await one.items("k", CONV)) == ["a", "b"]
+    assert names(await one.items(KEY)) == ["a", "b"]
 
 
 async def test_metadata_is_replaced(stores: Stores) -> None:
     one, two = stores
     await one.create("k", MADE, [item("a")])
-    after = await two.update("k", CONV, {"x": "y"})
-    assert after == Conversation(CONV, 17, {"x": "y"}) == await one.get("k", CONV)
-    assert names(await one.items("k", CONV)) == ["a"]
+    after = await two.update(KEY, {"x": "y"})
+    assert after == Conversation(CONV, 17, {"x": "y"}) == await one.get(KEY)
+    assert names(await one.items(KEY)) == ["a"]
 
 
 async def test_items_are_added_all_at_once_and_one_time(stores: Stores) -> None:
     one, two = stores
     await one.create("k", MADE, [])
-    assert await one.items("k", CONV) == []
+    assert await one.items(KEY) == []
     added = [item(f"n{n}") for n in range(50)]
-    assert await one.append("k", CONV, added, TOKENS[0])
-    assert await two.append("k", CONV, [item("last")], TOKENS[1])
-    assert await one.append("k", CONV, added, TOKENS[0])
-    assert names(await two.items("k", CONV)) == [*(f"n{n}" for n in range(50)), "last"]
+    assert await one.append(KEY, added, TOKENS[0])
+    assert await two.append(KEY, [item("last")], TOKENS[1])
+    assert await one.append(KEY, added, TOKENS[0])
+    assert names(await two.items(KEY)) == [*(f"n{n}" for n in range(50)), "last"]
 
 
 async def test_writers_at_once_do_not_mix(stores: Stores) -> None:
@@ -111,12 +113,12 @@ async def test_writers_at_once_do_not_mix(stores: Stores) -> None:
 
     async def write(store: ConversationStore, turn: int) -> None:
         added = [item(f"{turn}.{n}") for n in range(4)]
-        assert await store.append("k", CONV, added, TOKENS[turn])
+        assert await store.append(KEY, added, TOKENS[turn])
 
     async with anyio.create_task_group() as tasks:
         for turn in range(20):
             tasks.start_soon(write, (one, two)[turn % 2], turn)
-    ids = names(await one.items("k", CONV))
+    ids = names(await one.items(KEY))
     assert ids is not None
     assert len(ids) == 80
     for start in range(0, 80, 4):
@@ -133,13 +135,13 @@ async def test_pages(stores: Stores, descending: bool) -> None:
     for limit in (1, 2, 3, 7, 9):
         seen: list[str] = []
         after = None
-        while page := await two.page("k", CONV, Page(limit, after, descending)):
+        while page := await two.page(KEY, Page(limit, after, descending)):
             assert len(page) <= limit
             seen += [kept.id for kept in page]
             after = seen[-1]
         assert seen == wanted
     with pytest.raises(ItemNotFound):
-        await two.page("k", CONV, Page(2, "gone", descending))
+        await two.page(KEY, Page(2, "gone", descending))
 
 
 @pytest.mark.parametrize("bytes_like", ["1", "0", "-", "17", "384"])
@@ -148,9 +150,9 @@ async def test_no_id_is_taken_for_what_comes_before_the_items(
 ) -> None:
     one, two = stores
     await one.create("k", MADE, [])
-    assert await two.item("k", CONV, bytes_like) is None
-    await one.append("k", CONV, [item(bytes_like)], TOKENS[0])
-    found = await two.item("k", CONV, bytes_like)
+    assert await two.item(KEY, bytes_like) is None
+    await one.append(KEY, [item(bytes_like)], TOKENS[0])
+    found = await two.item(KEY, bytes_like)
     assert found is not None
     assert found.id == bytes_like
 
@@ -158,16 +160,16 @@ async def test_no_id_is_taken_for_what_comes_before_the_items(
 async def test_an_item_is_removed_and_the_others_stay_in_order(stores: Stores) -> None:
     one, two = stores
     await one.create("k", MADE, [item(name) for name in "abcd"])
-    assert await one.remove("k", CONV, "b")
-    assert not await two.remove("k", CONV, "b")
-    assert names(await two.items("k", CONV)) == ["a", "c", "d"]
-    assert await two.remove("k", CONV, "d")
-    assert await two.append("k", CONV, [item("e")], TOKENS[0])
-    assert names(await one.items("k", CONV)) == ["a", "c", "e"]
+    assert await one.remove(KEY, "b")
+    assert not await two.remove(KEY, "b")
+    assert names(await two.items(KEY)) == ["a", "c", "d"]
+    assert await two.remove(KEY, "d")
+    assert await two.append(KEY, [item("e")], TOKENS[0])
+    assert names(await one.items(KEY)) == ["a", "c", "e"]
     for name in "ace":
-        assert await one.remove("k", CONV, name)
-    assert await one.items("k", CONV) == []
-    assert await one.get("k", CONV) == MADE
+        assert await one.remove(KEY, name)
+    assert await one.items(KEY) == []
+    assert await one.get(KEY) == MADE
 
 
 async def test_a_full_conversation_takes_nothing_until_there_is_room(stores: Stores) -> None:
@@ -176,16 +178,16 @@ async def test_a_full_conversation_takes_nothing_until_there_is_room(stores: Sto
     size = item("a").size
     for bounds in (ItemBounds(2), ItemBounds(9, 2 * size)):
         with pytest.raises(ConversationFull):
-            await two.append("k", CONV, [item("b"), item("c")], TOKENS[0], bounds)
-        assert names(await one.items("k", CONV)) == ["a"]
-    assert await two.append("k", CONV, [item("b")], TOKENS[1], ItemBounds(2, 2 * size))
+            await two.append(KEY, [item("b"), item("c")], TOKENS[0], bounds)
+        assert names(await one.items(KEY)) == ["a"]
+    assert await two.append(KEY, [item("b")], TOKENS[1], ItemBounds(2, 2 * size))
     with pytest.raises(ConversationFull):
-        await two.append("k", CONV, [item("c")], TOKENS[2], ItemBounds(9, 2 * size))
-    await two.remove("k", CONV, "a")
-    assert await two.append("k", CONV, [item("c")], TOKENS[3], ItemBounds(2, 2 * size))
-    assert names(await one.items("k", CONV)) == ["b", "c"]
+        await two.append(KEY, [item("c")], TOKENS[2], ItemBounds(9, 2 * size))
+    await two.remove(KEY, "a")
+    assert await two.append(KEY, [item("c")], TOKENS[3], ItemBounds(2, 2 * size))
+    assert names(await one.items(KEY)) == ["b", "c"]
     # What a response said finds room in any case.
-    assert await two.append("k", CONV, [item("d"), item("e")], TOKENS[4])
+    assert await two.append(KEY, [item("d"), item("e")], TOKENS[4])
 
 
 async def test_a_key_has_so_many_conversations(stores: Stores) -> None:
@@ -195,28 +197,28 @@ async def test_a_key_has_so_many_conversations(stores: Stores) -> None:
         await one.create("k", Conversation(name, 1, {}), [])
     with pytest.raises(TooManyConversations):
         await two.create("k", Conversation(ids[3], 1, {}), [])
-    assert await two.get("k", ids[3]) is None
+    assert await two.get(ConversationKey("k", ids[3])) is None
     await two.create("other", Conversation(ids[3], 1, {}), [])
-    assert await two.delete("k", ids[0])
+    assert await two.delete(ConversationKey("k", ids[0]))
     await two.create("k", Conversation(ids[3], 1, {}), [])
-    assert await one.get("k", ids[3]) is not None
+    assert await one.get(ConversationKey("k", ids[3])) is not None
 
 
 async def test_a_deleted_conversation_takes_nothing_more(stores: Stores) -> None:
     one, two = stores
     await one.create("k", MADE, [item("a")])
-    assert await two.delete("k", CONV)
-    assert not await two.delete("k", CONV)
-    assert not await one.append("k", CONV, [item("b")], TOKENS[0])
-    assert await one.update("k", CONV, {}) is None
-    assert await one.get("k", CONV) is None
+    assert await two.delete(KEY)
+    assert not await two.delete(KEY)
+    assert not await one.append(KEY, [item("b")], TOKENS[0])
+    assert await one.update(KEY, {}) is None
+    assert await one.get(KEY) is None
 
 
 async def test_large_items_come_back_as_they_were(stores: Stores) -> None:
     one, two = stores
     large = [item("a", "x" * 300_000), item("b", "y" * 3_000)]
     await one.create("k", MADE, large)
-    assert await two.items("k", CONV) == large
+    assert await two.items(KEY) == large
 
 
 async def test_the_memory_is_bounded_and_the_greediest_key_forgets() -> None:
@@ -226,12 +228,12 @@ async def test_the_memory_is_bounded_and_the_greediest_key_forgets() -> None:
     for name in ids:
         await store.create("k", Conversation(name, 1, {}), [item("a", "x" * 6_000)])
         assert store.bytes_held <= 40_000
-    assert await store.get("small", OTHER) is not None
-    assert await store.get("k", ids[0]) is None
-    assert await store.get("k", ids[-1]) is not None
+    assert await store.get(ConversationKey("small", OTHER)) is not None
+    assert await store.get(ConversationKey("k", ids[0])) is None
+    assert await store.get(ConversationKey("k", ids[-1])) is not None
     for name in ids:
-        await store.delete("k", name)
-    await store.delete("small", OTHER)
+        await store.delete(ConversationKey("k", name))
+    await store.delete(ConversationKey("small", OTHER))
     assert store.bytes_held == 0
 
 
@@ -241,12 +243,12 @@ async def test_the_memory_forgets_what_nobody_changed_for_so_long() -> None:
     await store.create("k", MADE, [])
     await store.create("k", Conversation(OTHER, 1, {}), [])
     now = 6
-    await store.append("k", CONV, [item("a")], TOKENS[0])
+    await store.append(KEY, [item("a")], TOKENS[0])
     now = 11
-    assert await store.get("k", OTHER) is None
-    assert await store.get("k", CONV) is not None
+    assert await store.get(ConversationKey("k", OTHER)) is None
+    assert await store.get(KEY) is not None
     now = 17
-    assert await store.get("k", CONV) is None
+    assert await store.get(KEY) is None
     assert store.bytes_held == 0
 
 
@@ -263,7 +265,7 @@ async def test_an_engine_keeps_nothing_for_ever(engine: Engine | None) -> None:
         assert len(keys) == 2
         for key in keys:
             await client.expire(key, 7)
-        await store.append("k", CONV, [item("b")], TOKENS[0])
+        await store.append(KEY, [item("b")], TOKENS[0])
         assert [await client.ttl(key) > 7 for key in keys] == [True, True]
         # One that has ended takes no room.
         now = 1051.0
@@ -280,4 +282,4 @@ async def test_an_engine_that_is_away(engine: Engine | None) -> None:
             await client.delete(key)
             await client.set(key, "no list")
         with pytest.raises(StoreUnavailable):
-            await store.items("k", CONV)
+            await store.items(KEY)
