@@ -21,6 +21,7 @@ from gateway.client.peers import EXTENSION, Peers
 from gateway.client.refusal import UpgradeRefused, error
 from gateway.config.configured_upstreams import default_model, upstreams
 from gateway.http.answers import Wires
+from gateway.http.background import BackgroundResponses
 from gateway.http.conversations import ConversationRequests
 from gateway.http.cors import Cors
 from gateway.http.engine import Engine
@@ -29,6 +30,7 @@ from gateway.http.passthrough import Passthrough
 from gateway.http.responses import ResponseCreation
 from gateway.http.routes import HttpRoutes
 from gateway.http.running import RunningResponses
+from gateway.http.stored import StoredResponses
 from gateway.persistence.stores import Stores
 from gateway.upstream.routing.router import Router
 from lanes.errors import own_fault
@@ -79,13 +81,14 @@ class Gateway:
             settings.send_buffer_bytes,
             settings.stall_timeout,
         )
-        creation = ResponseCreation(
-            Engine(self._upstreams, self._stores, settings), self._running, wires, self._relayed
-        )
+        background = BackgroundResponses(self._stores, self._running)
+        stored = StoredResponses(self._stores, background, wires)
+        workers = Engine(self._upstreams, self._stores, settings)
+        creation = ResponseCreation(workers, self._running, wires, self._relayed, stored)
         conversations = ConversationRequests(self._stores.archive.conversations, settings)
         passed = Passthrough(self._upstreams, self._running, wires, self._relayed, settings)
         routes = HttpRoutes(
-            self._authenticator, self._stores, self._models, creation, conversations, passed
+            self._authenticator, self._stores, self._models, creation, stored, conversations, passed
         )
         self.app = Starlette(
             routes=[

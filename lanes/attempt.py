@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from lanes.conversations.turn import ConversationNode
 from lanes.errors import cancelled
 from lanes.stream.run_states import STREAMING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lanes.conversations.turn import ConversationNode, ConversationTurn
+    from lanes.conversations.turn import ConversationTurn
     from lanes.errors import Fault
     from lanes.events import Stamp
     from lanes.frames import Create
@@ -100,10 +101,16 @@ class Attempt:
         else:
             self.scope.cancel()
 
-    def take_part(self, conversation: ConversationNode) -> None:
-        """Hold the end until the conversation has it. Raises ClientFault if it has no room."""
-        self.turn = conversation.begin(self.run, self.entries)
-        self.held = self.turn is not None
+    def enter(self) -> None:
+        """Take part in the conversation, and begin at once in the background.
+
+        The end is held until the conversation has it. Raises ClientFault if it has no room.
+        """
+        if isinstance(self.parent, ConversationNode):
+            self.turn = self.parent.begin(self.run, self.entries)
+            self.held = self.turn is not None
+        if self.create.body.get("background"):
+            self.run.queue()
 
     async def settle(self, turn: ConversationTurn) -> None:
         """Add the turn to its conversation and let go of the end; held for good if it cannot be."""

@@ -145,8 +145,8 @@ class Worker(Stopping):
         )
         attempt = Attempt(create, run, stamp, parent, entries, bound)
         run.began = partial(self._begin, attempt)
-        if isinstance(parent, ConversationNode):
-            attempt.take_part(parent)
+        if create.body.get("background") or isinstance(parent, ConversationNode):
+            attempt.enter()
         self._attempts.add(attempt)
         return attempt
 

@@ -119,7 +119,12 @@ def _not_a_lane() -> FrameRefusal:
 
 
 def create_of(
-    fields: dict[str, Any], size: int, default_model: str | None, stream_id: str | None = None
+    fields: dict[str, Any],
+    size: int,
+    default_model: str | None,
+    stream_id: str | None = None,
+    *,
+    background: bool = False,
 ) -> Create:
     """Return the create that an object asks for, over a socket or HTTP (protocol.md 2).
 
@@ -128,6 +133,7 @@ def create_of(
         size: Its length in bytes.
         default_model: Serves a create without a `model`.
         stream_id: Its lane.
+        background: Whether it may run in the background.
 
     Raises:
         ClientFault: A field that the gateway uses itself has a wrong value.
@@ -136,6 +142,9 @@ def create_of(
     if body.get("model") is None and default_model is not None:
         body["model"] = default_model
     _check(fields, body)
+    if body.get("background") and not background:
+        message = "'background' must not be true: it is not supported over WebSocket."
+        raise client_fault(message, "invalid_value", "background")
     return Create(
         stream_id,
         body,
@@ -174,9 +183,6 @@ def _check(frame: dict[str, Any], body: dict[str, Any]) -> None:
         source = frame if key == "generate" else body
         if key in source:
             check(key, source[key])
-    if body.get("background"):
-        message = "'background' must not be true: it is not supported over WebSocket."
-        raise client_fault(message, "invalid_value", "background")
     if body.get("previous_response_id") is not None and body.get("conversation") is not None:
         message = "'previous_response_id' and 'conversation' cannot be used together."
         raise client_fault(message, "invalid_value", "conversation")
@@ -243,7 +249,7 @@ _CHECKS: dict[str, Callable[[str, object], None]] = {
     "tools": _tools,
     "generate": _typed("a boolean", bool),
     "store": _typed("a boolean or null", bool, null=True),
-    "background": _typed("false or null", bool, null=True),
+    "background": _typed("a boolean or null", bool, null=True),
     "metadata": check_metadata,
 }
 

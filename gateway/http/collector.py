@@ -23,6 +23,18 @@ class _Ended(msgspec.Struct):
 _ended = msgspec.json.Decoder(_Ended).decode
 
 
+class Said(msgspec.Struct):
+    """What a response object says of itself."""
+
+    id: str
+    status: str
+    background: bool = False
+
+
+#: Reads that of a response object.
+said = msgspec.json.Decoder(Said).decode
+
+
 def response_in(body: bytes) -> bytes:
     """Return the response object in a terminal event, which is JSON without its last brace."""
     return bytes(_ended(body + b"}").response)

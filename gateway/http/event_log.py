@@ -15,7 +15,7 @@ from lanes.events import Stamp
 from lanes.stream.rebuilt import rebuilt_events
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from gateway.http.sse import SseWriter
     from lanes.errors import Fault
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 MAX_BYTES = 64 * 1024 * 1024
 #: Bytes that a follower takes at a time, so that its client's pace is felt between two of them.
 _SLICE = 256 * 1024
+#: How the events begin that a response may begin with.
+_BEGUN = tuple(b"event: response.%b\n" % kind for kind in (b"created", b"queued", b"in_progress"))
 
 
 class EventLog(PacedStreams):
@@ -46,7 +48,7 @@ class EventLog(PacedStreams):
         self.fault: Fault | None = None
         self.response = b""
         self.followers: set[LogFollower] = set()
-        self._last = b""
+        self._last = self._begun = self._first = b""
         self._size = 0
         self._soon = asyncio.get_running_loop().call_soon
         #: Called once there are more events than are kept.
@@ -69,7 +71,8 @@ class EventLog(PacedStreams):
         if self._size <= MAX_BYTES < self._size + len(event):
             self._soon(self.on_full)  # the run that emits this is not to be stopped within it (D27)
         self._size += len(event)
-        if len(self.events) == 1:
+        if len(self.events) <= len(_BEGUN) and event.startswith(_BEGUN):
+            self._begun, self._first = body, self._first or body
             self.decided.set()
         for follower in self.followers:
             follower.wake()
@@ -82,12 +85,38 @@ class EventLog(PacedStreams):
         """Keep why there is no response."""
         self.fault = fault
 
+    @property
+    def first(self) -> bytes:
+        """The response object of the first event."""
+        return response_in(self._first)
+
+    @property
+    def snapshot(self) -> bytes:
+        """The response object as it is now; there is one once `decided`, unless there is a fault.
+
+        While the response runs it is that of its latest beginning: queued, or in progress.
+        """
+        return self.response or response_in(self._begun)
+
+    def extend(self, events: Sequence[bytes]) -> None:
+        """Keep events that have their numbers already."""
+        self.events += events
+        self.decided.set()
+        self._wake()
+
     def end(self) -> None:
         """Note that the worker is done."""
         if self.fault is None:
             self.response = response_in(self._last)
+        self.close()
+
+    def close(self) -> None:
+        """Note that there will be no more events."""
         self.decided.set()
         self.over.set()
+        self._wake()
+
+    def _wake(self) -> None:
         for follower in self.followers:
             follower.wake()
 

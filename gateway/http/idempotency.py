@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,7 +24,7 @@ from lanes.stores.claims import CLAIM_TTL, Claim
 from steering.errors import StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from starlette.types import ASGIApp
 
@@ -80,6 +82,36 @@ class IdempotentCreates:
             return log.fault or log.response
 
         return WholeAnswer(self._wires, ended)
+
+    async def once(
+        self, request: IdempotentRequest, begin: Callable[[], Awaitable[bytes]]
+    ) -> bytes:
+        """Return what `begin` returned for the first of all creates that are the same.
+
+        Args:
+            request: Which creates are the same.
+            begin: Starts a response in the background, and returns its object.
+        """
+        own = Claim(secrets.token_hex(8), request.digest)
+        while True:
+            with translated():
+                claim = await self._claims.claim(*request.place, own)
+            if claim.digest != request.digest:
+                raise _other_request()
+            if claim.answer is not None:
+                return claim.answer
+            if claim.owner == own.owner:
+                break
+            await anyio.sleep(_POLL)
+        try:
+            answer = await begin()
+        except Fault:
+            with suppress(StoreUnavailable):  # then the claim ends by itself
+                await self._claims.release(*request.place, own.owner)
+            raise
+        with suppress(StoreUnavailable):
+            await self._claims.settle(*request.place, replace(own, answer=answer))
+        return answer
 
     async def _log(
         self, request: IdempotentRequest, create: Create, make: Callable[[EventLog], Worker]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gateway.http.answers import Wires
     from gateway.http.engine import Engine
     from gateway.http.running import RunningResponses
+    from gateway.http.stored import StoredResponses
     from lanes.errors import Fault
     from lanes.frames import Create
     from lanes.ports import Outbox
@@ -38,6 +39,7 @@ class ResponseCreation:
         running: The responses of this process that run for HTTP.
         wires: Find the clients' connections.
         relayed: Picks the headers that upstreams may see.
+        stored: Answers for those that run in the background.
     """
 
     def __init__(
@@ -46,12 +48,14 @@ class ResponseCreation:
         running: RunningResponses,
         wires: Wires,
         relayed: Callable[[Headers], dict[str, str]],
+        stored: StoredResponses,
     ) -> None:
         self._engine = engine
         self._running = running
         self._relayed = relayed
         self._default_model = default_model(engine.settings)
         self._wires = wires
+        self._stored = stored
         self._idempotent = IdempotentCreates(engine.stores.claims, running, wires)
 
     async def create(self, key_id: str, request: Request) -> ASGIApp:
@@ -60,12 +64,16 @@ class ResponseCreation:
         settings = self._engine.settings
         fields, body = await read_object(request, settings.max_frame_bytes, settings.max_chain)
         streams = _streams(fields)
-        create = create_of(fields, len(body), self._default_model)
+        create = create_of(fields, len(body), self._default_model, background=True)
         headers = self._relayed(request.scope["headers"])
         make = partial(self._engine.worker, key_id, headers)
         name = request.headers.get(IDEMPOTENCY_KEY)
-        if name is not None:
-            same = IdempotentRequest(key_id, name, body)
+        same = None if name is None else IdempotentRequest(key_id, name, body)
+        if create.body.get("background"):
+            begin = partial(self._stored.background.start, key_id, create, make)
+            first = await (begin() if same is None else self._idempotent.once(same, begin))
+            return await self._stored.created(key_id, first, streams=streams)
+        if same is not None:
             return await self._idempotent.answer(same, create, make, streams=streams)
         return self._streamed(create, make) if streams else self._whole(create, make)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gateway.http.conversations import ConversationRequests
     from gateway.http.passthrough import Passthrough
     from gateway.http.responses import ResponseCreation
+    from gateway.http.stored import StoredResponses
     from gateway.persistence.stores import Stores
     from steering.stores.base import SteerRecord
 
@@ -46,6 +47,7 @@ class HttpRoutes:
         stores: Holds the responses and the steers.
         models: Lists the models.
         creation: Answers creates.
+        stored: Answers what is asked of responses that were created before.
         conversations: Answers what is asked of conversations.
         passthrough: Passes on what is not the gateway's.
     """
@@ -56,6 +58,7 @@ class HttpRoutes:
         stores: Stores,
         models: Models,
         creation: ResponseCreation,
+        stored: StoredResponses,
         conversations: ConversationRequests,
         passthrough: Passthrough,
     ) -> None:
@@ -64,8 +67,9 @@ class HttpRoutes:
         self._models = models
         self.routes = [
             Route("/v1/responses", self._keyed(creation.create), methods=["POST"]),
-            Route("/v1/responses/{id}", self._keyed(self._response), methods=["GET"]),
-            Route("/v1/responses/{id}", self._keyed(self._delete), methods=["DELETE"]),
+            Route("/v1/responses/{id}", self._keyed(stored.get), methods=["GET"]),
+            Route("/v1/responses/{id}", self._keyed(stored.delete), methods=["DELETE"]),
+            Route("/v1/responses/{id}/cancel", self._keyed(stored.cancel), methods=["POST"]),
             Route("/v1/responses/{id}/steers", self._keyed(self._steers), methods=["GET"]),
             Route("/v1/steers/{id}", self._keyed(self._steer), methods=["GET"]),
             *conversations.routes(self._keyed),
@@ -95,17 +99,6 @@ class HttpRoutes:
 
         return endpoint
 
-    async def _response(self, key_id: str, request: Request) -> Response:
-        response_id: str = request.path_params["id"]
-        body = await self._stores.archive.get(key_id, response_id)
-        return _missing("response", response_id) if body is None else _json(body)
-
-    async def _delete(self, key_id: str, request: Request) -> Response:
-        response_id: str = request.path_params["id"]
-        if not await self._stores.archive.delete(key_id, response_id):
-            return _missing("response", response_id)
-        return _json(encode({"id": response_id, "object": "response", "deleted": True}))
-
     async def _steers(self, key_id: str, request: Request) -> Response:
         response_id: str = request.path_params["id"]
         records = await self._stores.steers.of_response(key_id, response_id)
@@ -116,7 +109,7 @@ class HttpRoutes:
         steer_id: str = request.path_params["id"]
         record = await self._stores.steers.get(key_id, steer_id)
         self._stores.clerk.check_lost(key_id, [steer_id])
-        return _missing("steer", steer_id) if record is None else _json(encode(_shown(record)))
+        return _missing(steer_id) if record is None else _json(encode(_shown(record)))
 
     async def _list(self, _key_id: str, request: Request) -> Response:
         models = await self._models(request.scope["headers"])
@@ -155,6 +148,6 @@ def _json(body: bytes) -> Response:
     return Response(body, media_type="application/json")
 
 
-def _missing(kind: str, name: str) -> Response:
-    message = f"There is no {kind} with id '{name[:80]}'."
+def _missing(name: str) -> Response:
+    message = f"There is no steer with id '{name[:80]}'."
     return JSONResponse(error("not_found", message, 404), 404)

@@ -12,10 +12,12 @@ from gateway.persistence.redis_client import close, connect
 from gateway.persistence.store_condition import StoreCondition, StoreState
 from gateway.persistence.store_watch import StoreWatch
 from lanes.history.archive import Archive
+from lanes.stores.background import MemoryBackgroundStore
 from lanes.stores.claims import MemoryClaimStore
 from lanes.stores.memory import MemoryResponseStore
 from lanes.stores.memory_conversations import MemoryConversationStore
 from lanes.stores.redis import RedisResponseStore
+from lanes.stores.redis_background import RedisBackgroundStore
 from lanes.stores.redis_claims import RedisClaimStore
 from lanes.stores.redis_conversations import RedisConversationStore
 from steering.clerk import Clerk
@@ -28,6 +30,7 @@ from steering.stores.redis import RedisSteerStore
 
 if TYPE_CHECKING:
     from gateway.config.settings import Settings
+    from lanes.stores.background import BackgroundStore
     from lanes.stores.claims import ClaimStore
     from steering.stores.base import SteerStore
 
@@ -45,6 +48,7 @@ class Stores:
         clerk: Writes submissions to it.
         claims: Who answers a create that may be sent again.
         archive: Reads and writes stored responses.
+        background: How responses are that run in the background.
         counters: What happened to them.
     """
 
@@ -57,10 +61,12 @@ class Stores:
         self._left = anyio.Event()
         self.steers: SteerStore
         self.claims: ClaimStore
+        self.background: BackgroundStore
         if settings.redis_url == "memory":
             self._client = None
             self.steers = MemorySteerStore()
             self.claims = MemoryClaimStore()
+            self.background = MemoryBackgroundStore()
             self.archive = Archive(
                 MemoryResponseStore(store_ttl=settings.store_ttl),
                 settings.max_chain,
@@ -74,6 +80,7 @@ class Stores:
             self._lease = Lease(client, owner, guard=guard)
             self.steers = RedisSteerStore(client, self._lease, guard=guard)
             self.claims = RedisClaimStore(client, guard=guard)
+            self.background = RedisBackgroundStore(client, self._lease, guard=guard)
             ttl = round(settings.store_ttl)
             responses = RedisResponseStore(client, store_ttl=ttl, guard=guard)
             conversations = RedisConversationStore(client, store_ttl=ttl, guard=guard)

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 AUTO: Final = "auto"
 #: Throttled: what a backend does not take is asked for again with every request.
 NOTICES: Final = ThrottledWarnings(logging.getLogger("multilane.dialect"), every=600.0)
-#: The gateway owns the state: it sends the whole input itself, and the backend stores nothing.
-_STATE_KEYS = frozenset({"input", "previous_response_id", "store", "stream"})
+#: The gateway owns the state: it sends the whole input itself, and the backend stores nothing and
+#: runs nothing that nobody reads.
+_STATE_KEYS = frozenset({"background", "input", "previous_response_id", "store", "stream"})
 #: Keys of the reference that few other backends know.
 NEWER_KEYS: Final = frozenset(
     {"client_metadata", "moderation", "image", "access_programs", "multi_agent"}

@@ -31,16 +31,21 @@ def rebuilt_events(final: bytes) -> list[bytes]:
     final object are those of the response.
     """
     response = decode(final)
-    begun = encode({**response, **_LATER})
-    events = [
-        b'{"type":"response.%b","response":%b' % (kind, begun)
-        for kind in (b"created", b"in_progress")
-    ]
+    statuses = ("queued", "in_progress") if response.get("background") else ("in_progress",)
+    events = []
+    for kind, status in zip(("created", *statuses), (statuses[0], *statuses), strict=True):
+        begun = encode({**response, **_LATER, "status": status})
+        events.append(b'{"type":"response.%b","response":%b' % (kind.encode(), begun))
     for index, item in enumerate(response["output"]):
         _rebuild(item, index, events.append)
-    end = _ENDS.get(response["status"], "incomplete").encode()
-    events.append(b'{"type":"response.%b","response":%b' % (end, final))
+    events.append(end_event(final))
     return events
+
+
+def end_event(final: bytes) -> bytes:
+    """Return the terminal event of a response, as `rebuilt_events` does."""
+    end = _ENDS.get(decode(final)["status"], "incomplete").encode()
+    return b'{"type":"response.%b","response":%b' % (end, final)
 
 
 def _rebuild(final: dict[str, Any], index: int, emit: Emit) -> None:

@@ -68,7 +68,7 @@ class Run:
         self.final = b""
         self.fault: Fault | None = None
         #: Called once, after `response.created`; and with the terminal event.
-        self.began: Callable[[], None] = _nothing
+        self.began: Callable[[], None] | None = None
         self.deliver = self._emit = emit
         self._cuts = False  # whether a steer waits for a boundary of ours
         self._request = request
@@ -126,13 +126,13 @@ class Run:
         what its event has beside it.
         """
         self._snapshots.learn(upstream)
-        if self.state is not RunState.STARTING:
-            return
-        self._step(RunStep.BEGIN)
-        snapshot = self._snapshots.snapshot("in_progress")
-        for kind in ("response.created", "response.in_progress"):
-            self._emit(encode({**(extra or {}), "type": kind})[:-1] + b',"response":' + snapshot)
-        self.began()
+        if (self.state, RunStep.BEGIN) in TRANSITIONS:
+            self._announce(RunStep.BEGIN, "in_progress", extra)
+
+    def queue(self) -> None:
+        """Send `response.created` and `queued` before the upstream is asked (protocol.md 7)."""
+        self._snapshots.learn({})
+        self._announce(RunStep.QUEUE, "queued")
 
     def complete_empty(self) -> None:
         """Send a warm-up (`generate: false`): a whole response without output or backend."""
@@ -209,6 +209,16 @@ class Run:
         self._output.finish(None, "incomplete")
         self._finish(step, reason=reason, status=status)
 
+    def _announce(self, step: RunStep, status: str, extra: Mapping[str, Any] | None = None) -> None:
+        first = self.state is RunState.STARTING
+        self._step(step)
+        snapshot = self._snapshots.snapshot(status)
+        for name in ("created", status) if first else (status,):
+            head = encode({**(extra or {}), "type": f"response.{name}"})
+            self._emit(head[:-1] + b',"response":' + snapshot)
+        if first and self.began is not None:
+            self.began()
+
     def _step(self, step: RunStep) -> None:
         try:
             self.state = TRANSITIONS[self.state, step]
@@ -216,7 +226,7 @@ class Run:
             raise IllegalTransition(f"run {self.state}: {step}") from None
         self.over = self.state not in LIVE
         if self.over:
-            self.began = _nothing  # the callback leads back to this run
+            self.began = None  # the callback leads back to this run
 
     def _unreadable(self, data: bytes) -> None:
         if data.strip() == b"[DONE]":
@@ -232,14 +242,14 @@ class Run:
         if not isinstance(event, dict):
             self._break_off("The upstream sent an event that is not a JSON object.")
             return
-        kind = event.get("type")
-        if not isinstance(kind, str):
-            kind = name or ""
+        named = event.get("type")
+        kind = named if isinstance(named, str) else name or ""
         self._numbers.check(event)
         if is_error_event(name, kind, event):
             self.fail(reported_fault(event))
         elif kind in BEGINNINGS:
-            self._on_beginning(event)
+            extra, upstream = split_response(event, self.id)
+            self.begin(upstream, extra)
         elif kind in TERMINALS:
             self._on_terminal(kind, event)
         elif kind.startswith("response.") and kind not in NOISE:
@@ -253,11 +263,6 @@ class Run:
         self._stop_if_full()
         self._cut_if_safe()
 
-    def _on_beginning(self, event: dict[str, Any]) -> None:
-        """Begin with the first such event; what a later one adds shows in the last snapshot."""
-        extra, upstream = split_response(event, self.id)
-        self.begin(upstream, extra)
-
     def _on_terminal(self, kind: str, event: dict[str, Any]) -> None:
         extra, upstream = split_response(event, self.id)
         self.begin(upstream)
@@ -265,12 +270,11 @@ class Run:
         limit = self._request.get("max_output_tokens") if self.profile.counts_limit else None
         cutting = self.state is RunState.CUTTING
         step, reason = verdict(kind, upstream, counted, limit, cutting=cutting)
-        failed, error = step is RunStep.FAIL, None
+        failed = step is RunStep.FAIL
         status = "completed" if step is RunStep.COMPLETE else "incomplete"
         self._output.finish(None if failed else upstream.get("output"), status)
-        if failed:
-            error = response_error(reported_fault({"error": upstream.get("error") or {}}))
-        self._finish(step, extra, usage=counted, error=error, reason=reason)
+        error = response_error(reported_fault({"error": upstream.get("error") or {}}))
+        self._finish(step, extra, usage=counted, error=error if failed else None, reason=reason)
 
     def _finish(
         self,
@@ -294,7 +298,3 @@ class Run:
         )
         head = {**(extra or {}), "type": f"response.{kind}"}
         self.deliver(encode(head)[:-1] + b',"response":' + snapshot)
-
-
-def _nothing() -> None:
-    """Do nothing when the response begins."""

@@ -6,9 +6,10 @@ from enum import StrEnum
 
 
 class RunState(StrEnum):
-    """Where a run is. All but the first three are ends."""
+    """Where a run is. All but the first four are ends."""
 
     STARTING = "starting"  # before `response.created`
+    QUEUED = "queued"  # in the background: after it, and before the upstream's first word
     STREAMING = "streaming"
     CUTTING = "cutting"  # a steer waits for a safe boundary
     COMPLETED = "completed"
@@ -23,6 +24,7 @@ class RunState(StrEnum):
 class RunStep(StrEnum):
     """What can happen to a run."""
 
+    QUEUE = "queue"
     BEGIN = "begin"
     COMPLETE = "complete"
     STOP = "stop"  # the backend stopped early: `response.incomplete`
@@ -37,6 +39,10 @@ TRANSITIONS: dict[tuple[RunState, RunStep], RunState] = {
     (RunState.STARTING, RunStep.BEGIN): RunState.STREAMING,
     (RunState.STARTING, RunStep.FAIL): RunState.REFUSED,
     (RunState.STARTING, RunStep.ABANDON): RunState.ABANDONED,
+    (RunState.STARTING, RunStep.QUEUE): RunState.QUEUED,
+    (RunState.QUEUED, RunStep.BEGIN): RunState.STREAMING,
+    (RunState.QUEUED, RunStep.FAIL): RunState.FAILED,
+    (RunState.QUEUED, RunStep.ABANDON): RunState.ABANDONED,
     (RunState.STREAMING, RunStep.COMPLETE): RunState.COMPLETED,
     (RunState.STREAMING, RunStep.STOP): RunState.INCOMPLETE,
     (RunState.STREAMING, RunStep.FAIL): RunState.FAILED,
@@ -51,9 +57,9 @@ TRANSITIONS: dict[tuple[RunState, RunStep], RunState] = {
     (RunState.CUTTING, RunStep.CANCEL): RunState.CANCELLED,
 }
 #: The states of a run that has not ended.
-LIVE = frozenset({RunState.STARTING, RunState.STREAMING, RunState.CUTTING})
+LIVE = frozenset({RunState.STARTING, RunState.QUEUED, RunState.STREAMING, RunState.CUTTING})
 #: The states between `response.created` and the end.
-STREAMING = frozenset({RunState.STREAMING, RunState.CUTTING})
+STREAMING = frozenset({RunState.QUEUED, RunState.STREAMING, RunState.CUTTING})
 #: The ends of a run that did not finish what it said, and is a valid parent.
 STOPPED = frozenset({RunState.INCOMPLETE, RunState.STEERED, RunState.CANCELLED})
 #: A run that ended in one of these is a valid parent; a failed one never is (protocol.md 3).

@@ -84,7 +84,7 @@ class Snapshots:
         self.id = response_id
         self._created_at: float = created_at
         self._asked = _echoes({key: request[key] for key in _ASKED if request.get(key) is not None})
-        self._asked["background"] = False
+        self._asked["background"] = request.get("background") is True
         self._upstream: dict[str, Any] = {}
         self._begun = False
 

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lanes.codec import encode
 from lanes.events import Stamp
 from lanes.stream.rebuilt import rebuilt_events
 from tests.machines.absurd import Received, bodies
-from tests.machines.drive import Event, Played, feed, play
+from tests.machines.drive import REQUEST, Event, Played, feed, play, start
 from tests.machines.plausible import streams
 from tests.machines.test_run_any import follow
 from tests.support.judge import judge
@@ -47,10 +48,19 @@ def done(events: list[Event]) -> list[Any]:
     return [e["item"] for e in events if e["type"] == "response.output_item.done"]
 
 
-@given(streams())
-def test_a_stream_is_told_again(stream: tuple[list[Event], int]) -> None:
-    played = play(stream[0])
+@given(streams(), st.booleans())
+def test_a_stream_is_told_again(stream: tuple[list[Event], int], background: bool) -> None:
+    run, sent = start({**REQUEST, "background": background})
+    if background:
+        run.queue()
+    for event in stream[0]:
+        run.receive(None, encode(event))
+    run.end()
+    played = Played(run, sent)
     again = rebuilt(played.run.final)
+    assert [e["type"] for e in again[: 2 + background]] == [
+        e["type"] for e in sent[: 2 + background]
+    ]
     judge(again)
     assert again[-1]["response"] == played.terminal
     assert again[-1]["type"] == played.events[-1]["type"]

@@ -23,7 +23,7 @@ from tests.machines.backend import (
     message,
     reasoning,
 )
-from tests.machines.drive import Event, Played, play, start
+from tests.machines.drive import NOW, Event, Played, play, start
 from tests.support.judge import judge
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def cut(run: Run) -> None:
 
 
 STEPS: dict[RunStep, Callable[[Run], object]] = {
+    RunStep.QUEUE: lambda run: run.queue(),
     RunStep.BEGIN: lambda run: run.begin({}),
     RunStep.COMPLETE: lambda run: run.receive(None, b'{"type":"response.completed"}'),
     RunStep.STOP: lambda run: run.receive(None, b'{"type":"response.incomplete"}'),
@@ -66,7 +67,9 @@ ENDED = {
 def reach(state: RunState) -> tuple[Run, list[Event]]:
     """A run in that state, the short way."""
     run, sent = start()
-    if state not in (RunState.STARTING, RunState.REFUSED, RunState.ABANDONED):
+    if state is RunState.QUEUED:
+        STEPS[RunStep.QUEUE](run)
+    elif state not in (RunState.STARTING, RunState.REFUSED, RunState.ABANDONED):
         STEPS[RunStep.BEGIN](run)
     if state in (RunState.CUTTING, RunState.STEERED):
         STEPS[RunStep.CUT](run)
@@ -92,13 +95,16 @@ def test_each_row_is_taken(row: tuple[RunState, RunStep], target: RunState) -> N
     STEPS[step](run)
     assert run.state is target
     assert run.over is (target not in LIVE)
-    terminals = [event for event in sent if "status" in event.get("response", {})][2:]
+    begun = ("response.created", "response.queued", "response.in_progress")
+    snapshots = [event for event in sent if "status" in event.get("response", {})]
+    terminals = [event for event in snapshots if event["type"] not in begun]
     assert len(terminals) == (target in ENDED)
     if target in ENDED:
         assert sent[-1]["response"]["status"] == ENDED[target]
         if target is not RunState.STEERED:  # the judge wants to see the steers, too
             judge(sent)
-    assert (state is RunState.STARTING and target is not RunState.STREAMING) == (not sent)
+    never = target in (RunState.REFUSED, RunState.ABANDONED)
+    assert (state is RunState.STARTING and never) == (not sent)
 
 
 @pytest.mark.parametrize("row", sorted(set(product(RunState, RunStep)) - set(TRANSITIONS)))
@@ -113,8 +119,9 @@ def test_a_missing_row_is_our_own_fault(row: tuple[RunState, RunStep]) -> None:
 def test_nothing_gets_out_of_an_end(state: RunState) -> None:
     run, sent = reach(state)
     before = len(sent)
-    for step in STEPS.values():
-        step(run)
+    for step, take in STEPS.items():
+        if step is not RunStep.QUEUE:  # only ever the first
+            take(run)
     run.receive(None, b"not json")
     run.end()
     assert run.state is state
@@ -272,3 +279,27 @@ def test_reasoning_before_a_call_that_is_left_out_is_left_out_too(status: str, k
     played = play([created(), *map(_done, output), completed(output)])
     assert (played.terminal["status"], len(played.output)) == ("completed", 2)
     assert len(played.run.entries()) == kept
+
+
+def test_a_run_that_is_queued_waits_for_the_first_word() -> None:
+    run, sent = start({"model": "m", "input": "hi", "background": True})
+    run.queue()
+    assert [event["response"]["status"] for event in sent] == ["queued", "queued"]
+    run.receive(None, encode(created(model="gpt", created_at=5)))
+    assert [event["type"] for event in sent[2:]] == ["response.in_progress"]
+    run.receive(None, encode(completed()))
+    judge(sent)
+    assert {event["response"]["created_at"] for event in sent} == {NOW}
+    assert sent[-1]["response"]["background"] is True
+
+
+def test_a_run_fails_in_the_queue() -> None:
+    run, sent = start({"model": "m", "input": "hi", "background": True})
+    run.queue()
+    run.fail(BROKEN)
+    assert [event["type"] for event in sent] == [
+        "response.created",
+        "response.queued",
+        "response.failed",
+    ]
+    judge(sent)

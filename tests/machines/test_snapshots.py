@@ -83,6 +83,12 @@ def test_what_is_ours_alone_is_never_the_backends(key: str, value: Any) -> None:
     assert snapshot({"model": "m"}, {key: value}) == snapshot({"model": "m"})
 
 
+@pytest.mark.parametrize("asked", [True, False, None])
+def test_background_is_what_was_asked(asked: bool | None) -> None:
+    request = {"model": "m", "background": asked}
+    assert snapshot(request, {"background": not asked})["background"] is bool(asked)
+
+
 @pytest.mark.parametrize("created_at", [1, 1.5, 0])
 def test_created_at_stays_as_it_was_sent(created_at: float) -> None:
     made = snapshot({"model": "m"}, {"created_at": created_at})["created_at"]

@@ -13,7 +13,14 @@ TERMINALS = {
     "response.failed": "failed",
 }
 _OPENING = ("response.created", "response.in_progress")
-_SNAPSHOTS = {"response.created": "in_progress", "response.in_progress": "in_progress", **TERMINALS}
+#: In the background; what fails in the queue was never in progress.
+_QUEUED = ("response.created", "response.queued", "response.in_progress")
+_SNAPSHOTS = {
+    "response.created": "in_progress",
+    "response.queued": "queued",
+    "response.in_progress": "in_progress",
+    **TERMINALS,
+}
 
 #: Every snapshot holds the whole response object (protocol.md 4).
 KEYS = frozenset(
@@ -41,6 +48,7 @@ class ResponseJudge:
         self.items: list[dict[str, Any]] = []
         self._open: ItemJudge | None = None
         self._number = self._step = 0
+        self._opening = _QUEUED if self.first.get("status") == "queued" else _OPENING
         claim(ours(self.first.get("id")), "a response's id is resp_ and 32 hex digits", created)
 
     @property
@@ -60,8 +68,9 @@ class ResponseJudge:
         if kind.startswith("response.steer."):
             return  # may come at any time, also after the terminal
         claim(self.terminal is None, "after the terminal event", event)
-        opening = self._step < len(_OPENING)
-        fits = kind == _OPENING[self._step] if opening else kind not in _OPENING
+        opening = self._step < len(self._opening)
+        fits = kind == self._opening[self._step] if opening else kind not in _QUEUED
+        fits |= self._opening is _QUEUED and self._step == 2 and kind == "response.failed"
         claim(fits, "created and in_progress come first, once", event)
         self._step += 1
         if kind in _SNAPSHOTS:
@@ -93,6 +102,11 @@ class ResponseJudge:
     def _snapshot(self, event: Event) -> None:
         response = event["response"]
         status = _SNAPSHOTS[event["type"]]
+        if self._opening is _QUEUED and self._step == 1:
+            status = "queued"
+        if response.get("background") and response.get("status") == "cancelled":
+            claim(status == "incomplete", "cancelled is a kind of incomplete", event)
+            status = "cancelled"
         missing = ", ".join(sorted(KEYS - response.keys()))
         claim(not missing, f"the response object lacks {missing}", event)
         claim(response["object"] == "response", "object should be 'response'", event)
@@ -113,7 +127,7 @@ class ResponseJudge:
         status = response["status"]
         claim((response["error"] is not None) == (status == "failed"), "error and status", event)
         claim(
-            (response["incomplete_details"] is not None) == (status == "incomplete"),
+            (response["incomplete_details"] is not None) == (status in ("incomplete", "cancelled")),
             "incomplete_details and status",
             event,
         )

@@ -1,0 +1,174 @@
+"""SHELL: what a client asks of a response that was created before (protocol.md 7)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import anyio
+from starlette.responses import Response
+
+from gateway.http.answers import StreamedAnswer
+from gateway.http.collector import said
+from gateway.http.event_log import EventLog, LogFollower
+from gateway.http.mirror import mirror
+from gateway.http.paging import included
+from gateway.http.queries import flag, number
+from lanes.codec import encode
+from lanes.errors import ClientFault
+from lanes.history.archive import ArchiveUnavailable, translated
+from lanes.stores.background import ResponseName
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.types import ASGIApp
+
+    from gateway.http.answers import Wires
+    from gateway.http.background import BackgroundResponses
+    from gateway.persistence.stores import Stores
+    from lanes.stores.background import BackgroundRecord
+
+#: Seconds between two looks at a response that another process is to cancel, and for all of them.
+_POLL: Final = 0.1
+_PATIENCE: Final = 5.0
+
+
+class StoredResponses:
+    """Responses by their id: stored ones, and those in the background, wherever they run.
+
+    Args:
+        stores: Where they are.
+        background: Those that run in this process.
+        wires: Find the clients' connections.
+
+    Attributes:
+        background: The same.
+    """
+
+    def __init__(self, stores: Stores, background: BackgroundResponses, wires: Wires) -> None:
+        self._archive = stores.archive
+        self._store = stores.background
+        self.background = background
+        self._wires = wires
+
+    async def created(self, key_id: str, first: bytes, *, streams: bool) -> ASGIApp:
+        """Return what answers a create in the background.
+
+        Args:
+            key_id: The API key that asks.
+            first: The object of the response at its beginning.
+            streams: Whether the client wants events.
+        """
+        if streams:
+            return await self._stream(ResponseName(key_id, said(first).id), 0)
+        return _json(first)
+
+    async def get(self, key_id: str, request: Request) -> ASGIApp:
+        """Return a response object as it is now, or the response's events."""
+        name = ResponseName(key_id, request.path_params["id"])
+        included(request.query_params)
+        after = number(request, "starting_after", -1)
+        if flag(request, "stream"):
+            return await self._stream(name, after + 1)
+        if after >= 0:
+            message = "'starting_after' goes with 'stream=true' alone."
+            raise ClientFault(message, code="invalid_value", param="starting_after")
+        return _json(await self._object(name))
+
+    async def delete(self, key_id: str, request: Request) -> ASGIApp:
+        """Forget a response; one that runs is cancelled before."""
+        name = ResponseName(key_id, request.path_params["id"])
+        run = self.background.find(name)
+        if run is not None:
+            await self.background.cancel(run)
+        with translated():
+            found = await self._store.delete(name)
+        if not await self._archive.delete(*name) and not found:
+            raise missing(name.id)
+        return _json(encode({"id": name.id, "object": "response", "deleted": True}))
+
+    async def cancel(self, key_id: str, request: Request) -> ASGIApp:
+        """Cancel a response in the background, and return its final object."""
+        name = ResponseName(key_id, request.path_params["id"])
+        run = self.background.find(name)
+        if run is not None:
+            body = await self.background.cancel(run)
+        else:
+            body = await self._cancel_elsewhere(name)
+        status = said(body).status
+        if status != "cancelled":
+            message = f"Response '{name.id}' is {status} already."
+            raise ClientFault(message, code="response_already_completed", status=409)
+        return _json(body)
+
+    async def _cancel_elsewhere(self, name: ResponseName) -> bytes:
+        """Ask the process that runs a response, and return what became of it."""
+        record = await self._record(name)
+        if record is None:
+            return await self._object(name)
+        with anyio.move_on_after(_PATIENCE):
+            while not record.over:
+                with translated():
+                    await self._store.ask_to_cancel(name)
+                await anyio.sleep(_POLL)
+                record = await self._record(name)
+                if record is None:
+                    raise missing(name.id)
+            return record.body
+        message = f"Response '{name.id}' could not be cancelled yet. Try again."
+        raise ArchiveUnavailable(message)
+
+    async def _object(self, name: ResponseName) -> bytes:
+        run = self.background.find(name)
+        if run is not None:
+            return run.log.snapshot
+        body = await self._archive.get(*name)
+        if body is None:
+            record = await self._record(name)
+            if record is None:
+                raise missing(name.id)
+            body = record.body
+        return body
+
+    async def _stream(self, name: ResponseName, first: int) -> ASGIApp:
+        """Return the events of a response from a number on, and those that will come."""
+        run = self.background.find(name)
+        if run is not None:
+            return StreamedAnswer(LogFollower(run.log, first), self._wires)
+        record = await self._record(name)
+        if record is None:
+            log = EventLog.of(await self._object(name))
+            _check_start(first, len(log.events))
+            return StreamedAnswer(LogFollower(log, first), self._wires)
+        if record.over:
+            with translated():
+                kept = await self._store.events(name, first)
+            count = kept.count or len(EventLog.of(record.body).events)
+            _check_start(first, count)
+        log = EventLog()
+        log.decided.set()
+
+        async def carry() -> None:
+            await mirror(self._store, name, first, log)
+
+        return StreamedAnswer(LogFollower(log), self._wires, carry)
+
+    async def _record(self, name: ResponseName) -> BackgroundRecord | None:
+        with translated():
+            return await self._store.get(name)
+
+
+def missing(response_id: str) -> ClientFault:
+    """Return the fault of a response that this key does not have."""
+    message = f"There is no response with id '{response_id[:80]}'."
+    return ClientFault(message, code="not_found", status=404)
+
+
+def _check_start(first: int, count: int) -> None:
+    """Raise ClientFault if there never was an event before the first one wanted."""
+    if first > count:
+        message = f"The last event of this response has the number {count - 1}."
+        raise ClientFault(message, code="invalid_value", param="starting_after")
+
+
+def _json(body: bytes) -> Response:
+    return Response(body, media_type="application/json")
