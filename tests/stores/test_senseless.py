@@ -11,7 +11,15 @@ import pytest
 from gateway.persistence import redis_client
 from lanes.history.archive import Archive, ArchiveUnavailable
 from lanes.stores.base import MAX_CHAIN, StoredResponse
+from lanes.stores.conversations import (
+    Conversation,
+    ConversationItem,
+    ConversationKey,
+    ItemNotFound,
+    Page,
+)
 from lanes.stores.redis import RedisResponseStore
+from lanes.stores.redis_conversations import RedisConversationStore
 from steering.errors import StoreUnavailable
 from steering.redis.guard import RedisGuard
 from steering.redis.lease import Lease
@@ -68,6 +76,8 @@ ANSWERS = {
 }
 TARGET = response_id()
 STEER = record(TARGET)
+TALK = ConversationKey(KEY, "conv_" + "a" * 32)
+SAID = ConversationItem("a", b"{}")
 
 
 @asynccontextmanager
@@ -80,8 +90,18 @@ async def calls(url: str) -> AsyncIterator[dict[str, Callable[[], Awaitable[Any]
     steers = RedisSteerStore(client, lease, guard=guard)
     responses = RedisResponseStore(client, guard=guard)
     archive = Archive(responses, MAX_CHAIN)
+    talks = RedisConversationStore(client, guard=guard)
     try:
         yield {
+            "begin": lambda: talks.create(KEY, Conversation(TALK.id, 1, {}), [SAID]),
+            "talk": lambda: talks.get(TALK),
+            "change": lambda: talks.update(TALK, {}),
+            "end": lambda: talks.delete(TALK),
+            "add": lambda: talks.append(TALK, [SAID], "f" * 16),
+            "items": lambda: talks.items(TALK),
+            "page": lambda: talks.page(TALK, Page(after="a")),
+            "item": lambda: talks.item(TALK, "a"),
+            "remove": lambda: talks.remove(TALK, "a"),
             "save": lambda: responses.save(response("a")),
             "save a child": lambda: responses.save(response("b", "a")),
             "load": lambda: responses.load(KEY, "a", MAX_CHAIN),
@@ -105,6 +125,8 @@ async def ask(call: Callable[[], Awaitable[Any]]) -> Any:
     """Return what a call returns; `unavailable` if the store's trouble is said as it should be."""
     try:
         return await call()
+    except ItemNotFound:
+        return None
     except StoreUnavailable:
         return "unavailable"
     except ArchiveUnavailable as fault:
@@ -116,9 +138,9 @@ async def test_one_answer_to_everything(kind: str) -> None:
     async with scripted_redis(lambda words: ANSWERS[kind]) as url, calls(url) as every:
         for name, call in every.items():
             got = await ask(call)
-            if name in ("save", "save a child", "append", "settle"):
+            if name in ("save", "save a child", "append", "settle", "begin", "add"):
                 assert got == "unavailable" or kind == "word", name
-            elif name in ("load", "archive.get", "archive.find", "get a steer"):
+            elif name in ("load", "archive.get", "archive.find", "get a steer", "talk", "item"):
                 assert got in ("unavailable", None), name
 
 
