@@ -119,6 +119,8 @@ class Stage(logging.Handler):
         self._serving = self.loop.create_task(self._serve())
         logging.getLogger().addHandler(self)
         self.turn()
+        if self._serving.done():
+            self._serving.result()
 
     async def _serve(self) -> None:
         records: Any = SimpleNamespace(clerk=self._clerk, archive=_NoArchive())
@@ -133,7 +135,8 @@ class Stage(logging.Handler):
         await self.connection.serve(self._inbox.get)
 
     def send(self, frame: Event) -> None:
-        self._inbox.put_nowait({"type": "websocket.receive", "bytes": json.dumps(frame).encode()})
+        data = json.dumps(frame).encode()
+        self._inbox.put_nowait({"type": "websocket.receive", "bytes": data, "is_text": True})
 
     def drain(self, timeout: float) -> None:
         """The gateway stops, with so much time for what runs."""
@@ -183,6 +186,7 @@ class Stage(logging.Handler):
 
 class _NoArchive:
     max_chain = 10_000
+    conversations = None
 
     async def find(self, *_: object) -> None:
         """Nothing is stored."""

@@ -8,6 +8,7 @@ import pytest
 
 from tests.cases import (
     test_calls,
+    test_cancel,
     test_lanes,
     test_lineage,
     test_steer_ends,
@@ -29,6 +30,16 @@ _CASES: dict[ModuleType, tuple[str, ...]] = {
     test_calls: (
         "test_b27_two_calls_of_different_kinds_in_one_turn",
         "test_b28_a_call_two_responses_earlier_is_found",
+    ),
+    test_cancel: (
+        "test_what_runs_ends_with_the_output_so_far",
+        "test_it_does_not_wait_for_a_boundary",
+        "test_a_finished_call_may_still_be_answered",
+        "test_what_is_over_is_silence",
+        "test_what_waits_for_a_slot_is_taken_back",
+        "test_steers_that_wait_come_back",
+        "test_a_successor_can_be_cancelled_by_its_lane",
+        "test_a_continuation_that_is_cancelled_keeps_its_parent",
     ),
     test_lanes: (
         "test_b31_the_default_lane_has_no_key",
