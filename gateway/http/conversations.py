@@ -112,7 +112,7 @@ class ConversationRequests:
             items = await self._store.page(key, page.one_more)
         if items is None:
             raise conversation_not_found(key.id)
-        return await _listed(items[: page.limit], include, more=len(items) > page.limit)
+        return await listed(items[: page.limit], include, more=len(items) > page.limit)
 
     async def _add(self, key_id: str, request: Request) -> Response:
         key, include = _named(key_id, request), included(request.query_params)
@@ -128,7 +128,7 @@ class ConversationRequests:
             added = await self._store.append(key, items, token, self._bounds)
         if not added:
             raise conversation_not_found(key.id)
-        return await _listed(items, include)
+        return await listed(items, include)
 
     async def _item(self, key_id: str, request: Request) -> Response:
         key, include = _named(key_id, request), included(request.query_params)
@@ -215,18 +215,24 @@ def _object(conversation: Conversation) -> dict[str, Any]:
     }
 
 
-async def _listed(
+async def listed(
     items: Sequence[ConversationItem], include: Collection[str], *, more: bool = False
 ) -> Response:
-    """Answer with items, made by a thread if they are large."""
+    """Answer with items, made by a thread if they are large.
 
-    def listed() -> Response:
+    Args:
+        items: The items.
+        include: What else is shown of them.
+        more: Whether there are further ones.
+    """
+
+    def answer() -> Response:
         data = [shown(item, include) for item in items]
         return _json(item_list(data, [item.id for item in items], more=more))
 
     if sum(item.size for item in items) > THREAD_OVER:
-        return await run_in_cpu_thread(listed)
-    return listed()
+        return await run_in_cpu_thread(answer)
+    return answer()
 
 
 def _json(value: object) -> Response:

@@ -70,6 +70,9 @@ class HttpRoutes:
             Route("/v1/responses/{id}", self._keyed(stored.get), methods=["GET"]),
             Route("/v1/responses/{id}", self._keyed(stored.delete), methods=["DELETE"]),
             Route("/v1/responses/{id}/cancel", self._keyed(stored.cancel), methods=["POST"]),
+            Route(
+                "/v1/responses/{id}/input_items", self._keyed(stored.input_items), methods=["GET"]
+            ),
             Route("/v1/responses/{id}/steers", self._keyed(self._steers), methods=["GET"]),
             Route("/v1/steers/{id}", self._keyed(self._steer), methods=["GET"]),
             *conversations.routes(self._keyed),

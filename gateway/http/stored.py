@@ -9,9 +9,11 @@ from starlette.responses import Response
 
 from gateway.http.answers import StreamedAnswer
 from gateway.http.collector import said
+from gateway.http.conversations import listed
 from gateway.http.event_log import EventLog, LogFollower
+from gateway.http.input_items import input_items, page_of_items
 from gateway.http.mirror import mirror
-from gateway.http.paging import included
+from gateway.http.paging import included, page_of
 from gateway.http.queries import flag, number
 from lanes.codec import encode
 from lanes.errors import ClientFault
@@ -99,6 +101,21 @@ class StoredResponses:
             message = f"Response '{name.id}' is {status} already."
             raise ClientFault(message, code="response_already_completed", status=409)
         return _json(body)
+
+    async def input_items(self, key_id: str, request: Request) -> ASGIApp:
+        """Return a page of what a response was made from."""
+        name = ResponseName(key_id, request.path_params["id"])
+        include, page = included(request.query_params), page_of(request.query_params)
+        await self._object(name)
+        response = await self._archive.find(*name)
+        if response is None:
+            message = f"The input of response '{name.id}' is not stored, or not all of it any more."
+            raise ClientFault(message, code="not_found", status=404)
+        items = page_of_items(input_items(response), page.one_more)
+        if items is None:
+            message = f"There is no item with id '{str(page.after)[:80]}'."
+            raise ClientFault(message, code="item_not_found", status=404, param="after")
+        return await listed(items[: page.limit], include, more=len(items) > page.limit)
 
     async def _cancel_elsewhere(self, name: ResponseName) -> bytes:
         """Ask the process that runs a response, and return what became of it."""

@@ -14,7 +14,6 @@ import pytest
 from gateway.config.settings import Settings
 from lanes.stores.background import Progress, ResponseName
 from lanes.stores.redis_background import RedisBackgroundStore
-from steering.redis import lease
 from steering.redis.lease import Lease
 from tests.support.events import closed, completed, created, delta, in_progress, message, opened
 from tests.support.exchange import hung_up
@@ -150,7 +149,8 @@ async def test_sent_again_there(engine: Engine) -> None:
 
 
 async def test_a_process_that_died(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease, "LEASE_TTL", 0.6)
+    assert Lease.__init__.__kwdefaults__ is not None
+    monkeypatch.setitem(Lease.__init__.__kwdefaults__, "ttl", 0.6)
     name = ResponseName("open", f"resp_{'d' * 32}")
     body = b'{"id":"%b","status":"in_progress","output":[],"background":true,"error":null}'
     async with engine.client() as client, standing(engine) as on:
