@@ -53,3 +53,36 @@ def test_the_limit_cuts_a_call(stand: Rehearsal) -> None:
     [call] = last(events)["output"]
     assert call["status"] == "incomplete"
     assert call["arguments"] == "".join(deltas(events, "function_call_arguments"))
+
+
+def test_a_tool_is_called_if_the_message_is_about_it(stand: Rehearsal) -> None:
+    asked = "What's the weather like in San Francisco?"
+    [call] = last(stand.ask(asked, tools=[CUSTOM, WEATHER]))["output"]
+    assert (call["type"], call["name"]) == ("function_call", "get_weather")
+    for tools in ([CUSTOM], [{**WEATHER, "name": "weather"}]):  # only what it is about counts
+        [message] = last(stand.ask(asked, tools=tools))["output"]
+        assert message["type"] == "message"
+    none = last(stand.ask(asked, tools=[WEATHER], tool_choice="none"))
+    assert none["output"][0]["type"] == "message"
+
+
+def test_dictated_calls_are_made_one_after_the_other(stand: Rehearsal) -> None:
+    lines = [
+        'call get_weather with {"city": "Oslo"}',
+        "call nobody with x",
+        "call run_code with 1+1",
+    ]
+    items = [user("\n".join(["Do this.", *lines]))]
+    made = []
+    for kind in ("function_call", "custom_tool_call"):
+        [call] = last(stand.ask(items, tools=[CUSTOM, WEATHER]))["output"]
+        assert call["type"] == kind
+        made.append(call.get("arguments") or call["input"])
+        items += [call, {"type": f"{kind}_output", "call_id": call["call_id"], "output": "fine"}]
+    assert made == ['{"city": "Oslo"}', "1+1"]
+    assert stand.say(items, tools=[CUSTOM, WEATHER]).startswith('The tool answered "fine".')
+
+
+def test_keys_that_clients_of_the_hosted_api_send_are_taken(stand: Rehearsal) -> None:
+    keys = {"client_metadata": {"turn": "1"}, "access_programs": {}, "image": {}}
+    assert stand.say("hi", **keys)

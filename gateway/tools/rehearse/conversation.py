@@ -45,7 +45,7 @@ class Conversation:
 
     `messages` are the user's, in order; `outputs` those of tools after the model's last item; `cut`
     is the last answer, if it was cut and the user continued; `words` counts those of the whole
-    input.
+    input, `answered` the outputs since the last user message.
     """
 
     messages: tuple[str, ...]
@@ -53,6 +53,7 @@ class Conversation:
     ends_with_output: bool
     cut: str | None
     words: int
+    answered: int
 
     @property
     def last(self) -> str:
@@ -67,18 +68,21 @@ def read_conversation(request: dict[str, Any]) -> Conversation:
         items = [{"role": "user", "content": items}]
     messages: list[str] = []
     outputs: list[str] = []
+    answered = 0
     words = len((request.get("instructions") or "").split())
     for item in items:
         text = _text(item)
         words += len(text.split())
         if item.get("role") == "user":
             messages.append(text)
+            answered = 0
         elif item.get("type") in _OUTPUTS:
             outputs.append(text)
+            answered += 1
         elif item.get("role") == "assistant" or item.get("type") in _BY_MODEL:
             outputs.clear()
     ends = items[-1].get("type") in _OUTPUTS
-    return Conversation(tuple(messages), tuple(outputs), ends, _cut(items), words)
+    return Conversation(tuple(messages), tuple(outputs), ends, _cut(items), words, answered)
 
 
 def _text(item: dict[str, Any]) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gateway.tools.rehearse.calls import ScriptedCall
 from gateway.tools.rehearse.items import SEAL
 from gateway.tools.rehearse.response import response, usage
-from gateway.tools.rehearse.script import Ending, ScriptedCall, ScriptedMessage, ScriptedReasoning
+from gateway.tools.rehearse.script import Ending, ScriptedMessage, ScriptedReasoning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 #: Every top-level key of the public API and the types of its value; all but `model` may be null.
 #: The keys of the WebSocket envelope (type, generate, stream_id) are unknown here on purpose.
 KEYS: Mapping[str, tuple[type, ...]] = {
+    "access_programs": (dict,),
     "background": (bool,),
+    "client_metadata": (dict,),
     "context_management": (list,),
     "conversation": (str, dict),
+    "image": (dict,),
     "include": (list,),
     "input": (str, list),
     "instructions": (str,),

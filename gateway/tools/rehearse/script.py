@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-import msgspec
-
+from gateway.tools.rehearse.calls import ScriptedCall, planned_calls, slices, written_value
 from gateway.tools.rehearse.conversation import (
     CLOSING,
     TOPIC_NOISE,
@@ -20,7 +19,6 @@ from gateway.tools.rehearse.conversation import (
     read_conversation,
 )
 from gateway.tools.rehearse.refusals import RequestRefused
-from gateway.tools.rehearse.schema_values import value
 
 _EFFORT = {"minimal": 6, "low": 9, "medium": 14, "high": 20, "xhigh": 26, "max": 32}
 #: Words of an answer for which the message sets no length.
@@ -60,15 +58,6 @@ class ScriptedMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class ScriptedCall:
-    """A call of a declared tool, `kind` function or custom."""
-
-    kind: str
-    name: str
-    pieces: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class AnswerPlan:
     """The answer to one request: parts of pieces, one piece a token."""
 
@@ -87,8 +76,9 @@ def decide(request: dict[str, Any]) -> AnswerPlan:
     asked = conversation.last.lower()
     _refuse(asked)
     topic = _topic(conversation.last)
-    calls = () if conversation.ends_with_output else _calls(request, asked, topic)
-    answer = calls or (_message(request, conversation, topic),)
+    answer = planned_calls(request, conversation, topic) or (
+        _message(request, conversation, topic),
+    )
     endings = (Ending.FAIL, Ending.CUT, Ending.STALL)
     ending = next((one for one in endings if re.search(rf"\b{one}\b", asked)), Ending.WHOLE)
     return AnswerPlan((*_reasoning(request, topic), *answer), ending, conversation.words)
@@ -135,39 +125,6 @@ def _reasoning(request: dict[str, Any], topic: str) -> tuple[ScriptedReasoning, 
     )
 
 
-def _calls(request: dict[str, Any], asked: str, topic: str) -> tuple[ScriptedCall, ...]:
-    tools = [tool for tool in request.get("tools") or [] if tool["type"] in ("function", "custom")]
-    choice = request.get("tool_choice") or "auto"
-    named = choice.get("name") if isinstance(choice, dict) else None
-    forced = named is not None or choice == "required"
-    tool = next((tool for tool in tools if named in (None, tool["name"])), None)
-    if tool is None or choice == "none" or not (forced or "use the tool" in asked):
-        return ()
-    twice = "use the tool twice" in asked and request.get("parallel_tool_calls") is not False
-    return tuple(_call(tool, topic, nth) for nth in range(2 if twice else 1))
-
-
-def _call(tool: dict[str, Any], topic: str, nth: int) -> ScriptedCall:
-    if tool["type"] == "custom":
-        written = f"rehearse {topic}" + " again" * nth
-    else:
-        written = _json({"type": "object", **(tool.get("parameters") or {})}, topic, nth)
-    return ScriptedCall(tool["type"], tool["name"], _slices(written))
-
-
-def _json(schema: Any, topic: str, nth: int = 0) -> str:
-    try:
-        return msgspec.json.encode(value(schema, topic, nth)).decode()
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
-        code = "invalid_function_parameters"
-        raise RequestRefused(f"Invalid schema: {error!r}.", param="tools", code=code) from error
-
-
-def _slices(text: str) -> tuple[str, ...]:
-    size = max(1, -(-len(text) // 4))
-    return tuple(text[at : at + size] for at in range(0, len(text), size))
-
-
 def _pieces(words: list[str]) -> tuple[str, ...]:
     return tuple(word if index == 0 else f" {word}" for index, word in enumerate(words))
 
@@ -175,7 +132,7 @@ def _pieces(words: list[str]) -> tuple[str, ...]:
 def _message(request: dict[str, Any], conversation: Conversation, topic: str) -> ScriptedMessage:
     shape = (request.get("text") or {}).get("format") or {}
     if shape.get("type") == "json_schema":
-        return ScriptedMessage(_slices(_json(shape.get("schema"), topic)))
+        return ScriptedMessage(slices(written_value(shape.get("schema"), topic)))
     asked = conversation.last.lower()
     if re.search(r"\brefuse\b", asked):
         return ScriptedMessage(
