@@ -13,7 +13,7 @@ FUZZ ?=
 
 .DEFAULT_GOAL := serve
 
-.PHONY: help serve demo test quick check lint types imports tests fuzz lowest format constraints clean
+.PHONY: help serve demo test quick check lint types imports tests clients fuzz lowest format constraints clean
 
 help: ## List these targets.
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
@@ -44,6 +44,10 @@ imports: $(VENV)/dev ## Check which package imports which.
 
 tests: $(VENV)/dev $(VENV)/demo ## Run all tests, in as many processes as there are cores.
 	$(PYTEST)
+
+# Each client goes into an environment of its own under .clients, about 2 GB in all.
+clients: $(VENV)/dev ## Install the clients that others wrote, and run each against a gateway.
+	MULTILANE_CLIENTS=1 $(BIN)/python -m pytest -rs tests/clients
 
 # `make fuzz FUZZ="streams chat"` runs these alone; FUZZ=--atheris is led by coverage, if it is installed.
 fuzz: $(VENV)/dev ## Run each fuzzer for FUZZ_SECONDS (120), and keep what it finds in tests/fuzz/corpus.

@@ -21,17 +21,11 @@ class NotHere(Exception):
 
 def prepare() -> list[str]:
     """Install once, and return the command to run a script with."""
-    system = shutil.which("node")
-    bundled = CACHE / "node_modules" / ".bin" / "node"
-    new_enough = system is not None and _major(system) >= NODE
-    if not _installed() or not (new_enough or bundled.exists()):
-        npm = shutil.which("npm")
-        if npm is None:
-            raise NotHere(f"the Node SDK needs npm, or Node >= {NODE} and {CACHE} filled before")
-        _install(npm, [] if new_enough else [f"node@{NODE}"])
+    if not _installed() or not _runs(CACHE):
+        install(CACHE, (f"openai@{OPENAI}", "ws@8"))
     script = CACHE / "lanes.mjs"  # beside node_modules: where Node looks for the SDK
     script.write_text((HERE / "lanes.mjs").read_text())
-    return [system if new_enough and system is not None else str(bundled), str(script)]
+    return [interpreter(CACHE), str(script)]
 
 
 def _installed() -> bool:
@@ -39,16 +33,41 @@ def _installed() -> bool:
     return package.exists() and json.loads(package.read_text())["version"] == OPENAI
 
 
-def _install(npm: str, also: list[str]) -> None:
-    CACHE.mkdir(exist_ok=True)
-    (CACHE / "package.json").write_text('{"private": true}')
+def interpreter(folder: Path) -> str:
+    """Return a Node that is new enough: the system's, or the one that `install` put here."""
+    system = shutil.which("node")
+    if system is not None and _major(system) >= NODE:
+        return system
+    return str(_bundled(folder))
+
+
+def _bundled(folder: Path) -> Path:
+    return folder / "node_modules" / ".bin" / "node"
+
+
+def _runs(folder: Path) -> bool:
+    return interpreter(folder) != str(_bundled(folder)) or _bundled(folder).exists()
+
+
+def install(folder: Path, packages: tuple[str, ...]) -> None:
+    """Install packages into a folder, and a Node where the system's is too old.
+
+    Raises:
+        NotHere: npm is missing.
+        RuntimeError: npm failed.
+    """
+    npm = shutil.which("npm")
+    if npm is None:
+        raise NotHere(f"{packages[0]} needs npm, or Node >= {NODE} and {folder} filled before")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "package.json").write_text('{"private": true}')
     quiet = ["--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]
-    packages = [f"openai@{OPENAI}", "ws@8", *also]
+    wanted = [*packages, *([] if _runs(folder) else [f"node@{NODE}"])]
     done = subprocess.run(
-        [npm, "install", *quiet, *packages], cwd=CACHE, capture_output=True, text=True, check=False
+        [npm, "install", *quiet, *wanted], cwd=folder, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise RuntimeError(f"npm install {' '.join(packages)} failed:\n{done.stderr[-2000:]}")
+        raise RuntimeError(f"npm install {' '.join(wanted)} failed:\n{done.stderr[-2000:]}")
 
 
 def _major(node: str) -> int:
