@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.client.http_reading import HttpReading, Stage
+from gateway.client.http_reading import HttpReading
 from gateway.client.paced_writer import PacedWriter
 from gateway.client.peers import EXTENSION
+from gateway.client.reading_stage import Stage
 from gateway.client.refusal import UpgradeRefused
+from gateway.client.request_head import origin_form
 from gateway.client.socket import ClientSocket
 
 if TYPE_CHECKING:
@@ -171,7 +173,7 @@ class ClientHttp(HttpReading):
         self.connections.discard(self)
         scope: Any = self.scope
         socket = ClientSocket(self.config, self.server_state, self.app_state)
-        head = [b"GET %b HTTP/1.1\r\n" % self.url]
+        head = [b"GET %b HTTP/1.1\r\n" % origin_form(self.url)]
         head += [b"%b: %b\r\n" % one for one in self.headers if one[0] != b"content-length"]
         self.transport.pause_reading()
         self.transport.set_protocol(socket)

@@ -7,15 +7,15 @@ lists each one and its use.
 from __future__ import annotations
 
 import re
-from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gateway.client.handshake import CLOSE_TIMEOUT
+from gateway.client.reading_stage import Stage
 from gateway.client.refusal import UpgradeRefused
-from gateway.client.request_head import check_head, check_upgrade, invalid, is_websocket, too_large
+from gateway.client.request_head import body_length, check, invalid, is_websocket, too_large
 
 if TYPE_CHECKING:
     import asyncio
@@ -24,16 +24,9 @@ if TYPE_CHECKING:
 HEAD_END: Final = re.compile(rb"\n\r?\n")
 #: Bytes of a body that have to arrive within each timeout.
 BODY_PACE: Final = 8192
+#: Bytes of a chunked body to parse at a time.
+SLICE: Final = 16 * 1024
 NO_REQUEST: Final = "This is no request of HTTP/1.1."
-
-
-class Stage(Enum):
-    """What a connection waits for."""
-
-    HEAD = "the head of a request"
-    BODY = "the rest of its body"
-    ANSWER = "the answer to a request that is whole"
-    OVER = "the client's end, after the last answer; what still comes is discarded"
 
 
 class HttpReading(HttpToolsProtocol):
@@ -56,6 +49,10 @@ class HttpReading(HttpToolsProtocol):
         #: Bytes of the body that are missing; None if it is chunked.
         self._left: int | None = 0
         self._body_read = self._body_checked = 0
+        #: What one call of the parser found of the body.
+        self._found: list[bytes] = []
+        #: Bytes of a chunked body since the last that the application gets.
+        self._around = 0
         self._begun = self._asked = self._whole = False
         self._refusal: UpgradeRefused | None = None
         self._deadline: asyncio.TimerHandle | None = None
@@ -110,7 +107,7 @@ class HttpReading(HttpToolsProtocol):
     def _begin(self, head: bytes, behind: bytes) -> None:
         self.stop_deadline()
         self._begun = self._whole = False
-        self._body_read = self._body_checked = 0
+        self._body_read = self._body_checked = self._around = 0
         self._feed(head, behind)
         if self._stage is Stage.HEAD and self._begun and not self._asked:
             self.refuse(invalid(NO_REQUEST))  # the preface of HTTP/2, for one
@@ -132,14 +129,26 @@ class HttpReading(HttpToolsProtocol):
             self._body_read += size
             if self._left is not None:
                 self._left -= size
-            if body:
                 self._feed(body)
+            else:
+                self._read_chunks(body)
         if self._whole and self._stage is Stage.BODY:
             self.stop_deadline()
             self._stage = Stage.ANSWER
             self._behind += data
             if self.cycle.response_complete:
                 self._next()
+
+    def _read_chunks(self, data: bytes) -> None:
+        """Bound what is no body: the parser keeps trailers, and joins the pieces of a value."""
+        for at in range(0, len(data), SLICE):
+            piece = data[at : at + SLICE]
+            self._around += len(piece)
+            self._feed(piece)
+            if self._stage is not Stage.BODY:
+                return
+            if self._around > self._max_head and not self._whole:
+                self.refuse(too_large(f"Chunks have more than {self._max_head} bytes around them."))
 
     def _next(self) -> None:
         """Turn to the request behind the one that was answered."""
@@ -155,8 +164,11 @@ class HttpReading(HttpToolsProtocol):
             )
 
     def _feed(self, data: bytes, early: bytes = b"") -> None:
+        if not data:
+            return
         try:
             self.parser.feed_data(data)
+            self._pass_on()
         except httptools.HttpParserUpgrade:
             if self._should_upgrade():
                 self._begun = False
@@ -170,6 +182,14 @@ class HttpReading(HttpToolsProtocol):
                 self._end_after_answer()
             else:
                 self.refuse(self._refusal or invalid(NO_REQUEST))
+
+    def _pass_on(self) -> None:
+        """Give the application what was found of the body at once: there may be many chunks."""
+        if self._found:
+            self._around = 0
+            body = b"".join(self._found)
+            self._found.clear()
+            super().on_body(body)
 
     def _end_after_answer(self) -> None:
         if self.cycle.response_complete:
@@ -186,25 +206,31 @@ class HttpReading(HttpToolsProtocol):
         self._begun = True
         super().on_message_begin()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; a trailer comes too late to be one (RFC 9110, 6.5.1)."""
+        if not self._asked:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         """Judge the head before the application or the WebSocket library sees it."""
         version, method = self.parser.get_http_version(), self.parser.get_method().decode("ascii")
         try:
-            check_head(self.url, version, self.headers)
-            if self._should_upgrade():
-                check_upgrade(method, version, self.headers)
+            check(method, self.url, version, self.headers)
             self.judge()
         except UpgradeRefused as refused:
             self._refusal = refused
             raise
-        lengths = [value for name, value in self.headers if name == b"content-length"]
-        chunked = any(name == b"transfer-encoding" for name, _ in self.headers)
-        self._left = None if chunked else int(lengths[0]) if lengths else 0
+        self._left = body_length(self.headers)
         super().on_headers_complete()
         self._asked = not self._should_upgrade()
 
+    def on_body(self, body: bytes) -> None:
+        """Collect a part of the body."""
+        self._found.append(body)
+
     def on_message_complete(self) -> None:
         """Note that the request is whole."""
+        self._pass_on()
         self._whole = True
         super().on_message_complete()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import binascii
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from gateway.client.refusal import UpgradeRefused
 
@@ -31,17 +32,26 @@ def invalid(message: str, headers: dict[str, str] | None = None) -> UpgradeRefus
     return UpgradeRefused(HTTPStatus.BAD_REQUEST, "invalid_http_request", message, headers)
 
 
-def check_head(url: bytes, version: str, headers: Headers) -> None:
-    """Check what every request needs.
+def check(method: str, url: bytes, version: str, headers: Headers) -> None:
+    """Check a head.
 
     Args:
+        method: The request's method.
         url: What was asked for.
         version: Version of HTTP, such as 1.1.
         headers: All headers.
 
     Raises:
-        UpgradeRefused: The head is no head of HTTP/1.1 or 1.0, or it is too large.
+        UpgradeRefused: The head is no head of HTTP/1.1 or 1.0, or it is too large, or the WebSocket
+            library would not take it for an upgrade.
     """
+    _check_request(url, version, headers)
+    if is_websocket(headers):
+        _check_upgrade(method, version, headers)
+
+
+def _check_request(url: bytes, version: str, headers: Headers) -> None:
+    """Check what every request needs."""
     if version not in ("1.1", "1.0"):
         raise invalid("This is no request of HTTP/1.1.")
     if len(url) > MAX_LINE - len(b"OPTIONS  HTTP/1.1\r\n"):
@@ -53,6 +63,23 @@ def check_head(url: bytes, version: str, headers: Headers) -> None:
     hosts = len(_values(headers, b"host"))
     if hosts > 1 or (hosts == 0 and version == "1.1"):
         raise invalid("A request needs one Host header.")
+    if any(value.lower() != b"chunked" for value in _values(headers, b"transfer-encoding")):
+        raise invalid("The only Transfer-Encoding that is known here is chunked.")
+
+
+def body_length(headers: Headers) -> int | None:
+    """Return the bytes of a request's body; None if it is chunked."""
+    if _values(headers, b"transfer-encoding"):
+        return None
+    return int(next(iter(_values(headers, b"content-length")), b"0"))
+
+
+def origin_form(url: bytes) -> bytes:
+    """Return the path and query of a target that may be a whole URL (RFC 9112, 3.2.2)."""
+    if url.startswith(b"/"):
+        return url
+    parts = urlsplit(url)
+    return (parts.path or b"/") + (b"?" + parts.query if parts.query else b"")
 
 
 def is_websocket(headers: Headers) -> bool:
@@ -64,17 +91,8 @@ def is_websocket(headers: Headers) -> bool:
     ]
 
 
-def check_upgrade(method: str, version: str, headers: Headers) -> None:
-    """Check the head of an upgrade (RFC 6455, 4.2.1).
-
-    Args:
-        method: The request's method.
-        version: Version of HTTP.
-        headers: All headers, whose Host is checked.
-
-    Raises:
-        UpgradeRefused: The WebSocket library would not take this head.
-    """
+def _check_upgrade(method: str, version: str, headers: Headers) -> None:
+    """Check the head of an upgrade, whose Host is checked (RFC 6455, 4.2.1)."""
     if version != "1.1":
         raise invalid("An upgrade to a WebSocket needs HTTP/1.1.")
     if method != "GET":

@@ -100,6 +100,7 @@ PLAIN: dict[str, tuple[bytes, int, str]] = {
     "two lengths": (head(["Host: a", "Content-Length: 1", "Content-Length: 2"]), 400, WRONG),
     "a length that is no number": (head(["Host: a", "Content-Length: x"]), 400, WRONG),
     "a coding that is unknown": (head(["Host: a", "Transfer-Encoding: gzip"]), 400, WRONG),
+    "a coding within chunks": (head(["Host: a", "Transfer-Encoding: gzip, chunked"]), 400, WRONG),
 }
 
 
@@ -212,6 +213,15 @@ async def test_a_chunked_body_is_read_and_what_is_behind_it_is_not() -> None:
         assert (await one_answer(client)).status == 404
         await client.write(chunked + head(["Host: a"], "GET /health HTTP/1.1"))
         assert (await last_answer(client)).status == 404
+
+
+@pytest.mark.parametrize(("path", "status"), [("/v1/responses?a=b", 101), ("/no", 404), ("", 404)])
+async def test_a_whole_url_is_taken_for_its_path(path: str, status: int) -> None:
+    async with standing() as stand, tcp(stand.port) as client:
+        await client.write(head(WEBSOCKET, f"GET http://a{path} HTTP/1.1"))
+        got = await client.read(1 << 16)
+        assert got.startswith(b"HTTP/1.1 %d " % status)
+        assert status == 101 or b'"not_found"' in got
 
 
 async def test_many_requests_at_once_wait_in_bounds() -> None:

@@ -32,6 +32,8 @@ HTTP_METHODS: Final = {
     "connection_lost": "ends the count of the socket, and what refers back to it",
     "connection_made": "counts the socket and starts its deadline",
     "data_received": "gives the parser whole heads, and one request at a time",
+    "on_body": "joins many chunks before the application gets them",
+    "on_header": "takes no trailer for a header",
     "on_headers_complete": "judges the head before the application sees it",
     "on_message_begin": "refuses to begin a request while one is under way",
     "on_message_complete": "notes that the request is whole",
