@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from lanes.history.archive import KeyArchive
+from tests.support import conversations
 from tests.support.calling import OUTPUT, called_out, calling
 from tests.support.clerk_log import log_clerk
 from tests.support.events import (
@@ -374,3 +375,21 @@ async def test_a_continuation_that_is_cancelled_keeps_its_parent() -> None:
         await on.client.ended("a")
         await hung_up(exchange, within=SOON)
         assert await on.known(parent["id"], "a")
+
+
+@pytest.mark.parametrize("answered", [True, False])
+async def test_a_cancelled_turn_of_a_conversation_is_added_to_it(answered: bool) -> None:
+    async with stand() as on:
+        name = await conversations.begin(on)
+        exchange = await on.asked("a", conversation=name, input="one")
+        if answered:
+            await exchange.send(created(), in_progress(), *opened(), delta("abc"))
+            await on.client.until("response.output_text.delta", lane="a")
+        await on.client.cancel(stream_id="a")
+        response = await on.client.ended("a")
+        assert response["incomplete_details"] == {"reason": "cancelled"}
+        await hung_up(exchange, within=SOON)
+        added = ["one", "abc"] if answered else ["one"]
+        assert await conversations.texts(on, name) == added
+        exchange, _ = await on.turn("b", conversation=name, input="two")
+        assert said(exchange) == [*added, "two"]
