@@ -104,7 +104,7 @@ def shown(item: ConversationItem, include: Collection[str]) -> Item:
         include: What else is shown of it.
     """
     fields: Item = {**_item(item.shown or item.data), "id": item.id}
-    kind = fields.setdefault("type", "message")
+    kind = fields["type"] = fields.get("type") or "message"
     if kind == "message":
         fields["content"] = [_part(part) for part in _parts(fields)]
     if _has_status(str(kind)) and fields.get("status") is None:
@@ -137,7 +137,7 @@ def _part(part: Any) -> Any:
         "input_image": {"detail": "auto"},
     }
     kind = part.get("type") if isinstance(part, dict) else None
-    return {**defaults[kind], **part} if kind in defaults else part
+    return {**defaults[kind], **part} if isinstance(kind, str) and kind in defaults else part
 
 
 def _without_extras(fields: Item, include: Collection[str]) -> Item:

@@ -207,6 +207,28 @@ async def test_what_is_large_is_added_whole() -> None:
         assert said(exchange) == [*told, "and?"]
 
 
+async def test_absurd_items_are_listed_all_the_same() -> None:
+    absurd: list[Json] = [
+        {"type": {"a": 1}},
+        {"role": "user", "content": [{"type": ["a"]}, 7, None, {}]},
+        {"type": None, "role": "user", "content": "x"},
+        {"type": "web_search_call", "action": 7},
+        {"type": "message", "content": {"a": 1}},
+        {"type": "reasoning", "summary": None, "id": 7},
+        {"role": "assistant", "content": [{"type": "output_text", "logprobs": 7}]},
+        {"id": 7, "type": "é"},
+    ]
+    async with stand() as on:
+        name = await begin(on)
+        await on.turn("a", conversation=name, input=absurd)
+        status, listed = await ask(on, "GET", f"/{name}/items?order=asc")
+        assert status == 200
+        assert len({item["id"] for item in listed["data"]}) == len(absurd) + 1
+        for item in listed["data"]:
+            assert isinstance(item["id"], str)
+            assert (await ask(on, "GET", f"/{name}/items/{item['id']}")) == (200, item)
+
+
 async def test_a_create_that_is_sent_again_adds_one_turn() -> None:
     async with stand() as on:
         name = await begin(on)

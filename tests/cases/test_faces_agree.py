@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.machines.absurd import bodies
 from tests.machines.plausible import streams
+from tests.support.conversations import begin
 from tests.support.events import reply
 from tests.support.gateway_stand import Stand, said, stand
 from tests.support.http_client import posted
@@ -62,6 +63,15 @@ class Faces:
             said = await answer.json()
             self.asked()
             return answer.status, said
+
+    async def meant(self, create: Event) -> Event:
+        """The create with a parent, or with a conversation of its own, in place of their marks."""
+        meant = {}
+        if create.get("previous_response_id") == "{parent}":
+            meant["previous_response_id"] = self.parent
+        if create.get("conversation") == "{new}":
+            meant["conversation"] = await begin(self.on, {"role": "user", "content": "before"})
+        return {**create, **meant}
 
     def asked(self) -> Event:
         """What the backend was asked since the last time."""
@@ -126,7 +136,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "temperature": st.sampled_from([0.5, 9]),
     "tools": st.sampled_from([None, [{"type": "function", "name": "look"}], [7]]),
     "previous_response_id": st.sampled_from([None, "resp_gone", "{parent}"]),
-    "conversation": st.sampled_from([None, "conv_gone", {"id": "conv_gone"}, 7]),
+    "conversation": st.sampled_from([None, "conv_gone", {"id": "conv_gone"}, 7, "{new}"]),
     "truncation": st.sampled_from(["auto", "disabled", 7]),
     "text": st.sampled_from([{"verbosity": "low"}, {"format": {"type": "json_object"}}, 7]),
     "stream_options": st.just({"include_obfuscation": True}),
@@ -148,14 +158,12 @@ def _sse(received: Sequence[tuple[str | None, bytes]]) -> tuple[bytes, ...]:
 
 
 async def _agree(faces: Faces, create: Event, answer: tuple[bytes, ...]) -> None:
-    if create.get("previous_response_id") == "{parent}":
-        create = {**create, "previous_response_id": faces.parent}
     faces.answer = answer
-    events, asked = await faces.socket(create)
-    events_over_http, asked_over_http = await faces.http(create)
+    events, asked = await faces.socket(await faces.meant(create))
+    events_over_http, asked_over_http = await faces.http(await faces.meant(create))
     assert _plain(events_over_http) == _plain(events)
     assert asked_over_http == asked
-    status, said = await faces.whole(create)
+    status, said = await faces.whole(await faces.meant(create))
     last = events[-1]
     if last["type"] == "error":
         assert (status, said) == (last["status"], {"error": last["error"]})
