@@ -73,7 +73,7 @@ class LongStrings:
         while (start := data.find(b'"', at)) >= 0:
             self._bound(start - cut, len(gaps))
             gaps.append(data[at:start])
-            end = _string_end(data, start + 1)
+            end = string_end(data, start + 1)
             if end < 0:
                 break
             if end - start > LONG:
@@ -133,7 +133,7 @@ def values_in(data: bytes) -> int:
     at = 0
     while (start := data.find(b'"', at)) >= 0:
         gaps.append(data[at:start])
-        at = _string_end(data, start + 1) + 1
+        at = string_end(data, start + 1) + 1
         if not at:
             break
     return _values(b"".join(gaps)) + _values(data[at:])
@@ -143,7 +143,7 @@ def _values(outside: bytes) -> int:
     return outside.count(b",") + outside.count(b"[") + outside.count(b"{")
 
 
-def _string_end(data: bytes, at: int) -> int:
+def string_end(data: bytes, at: int) -> int:
     """Return where the quote is that ends the string whose content begins at `at`; -1 if none."""
     end = data.find(b'"', at)
     if end < 0 or data[end - 1] != _BACKSLASH:

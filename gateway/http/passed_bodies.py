@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
+from gateway.client.frames import not_json
 from gateway.client.large_frames import LARGE
 from gateway.cpu_thread import run_in_cpu_thread
 from gateway.http.bodies import read_body
+from gateway.http.json_field import last_field
 from gateway.http.multipart import FormField, boundary_of
-from lanes.codec import encode
+from lanes.codec import decode, encode
 from lanes.errors import ClientFault
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 #: A body up to here is read before it is sent, so that it can be sent again.
 _HELD: Final = 64 * 1024
-_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _MODEL: Final = "model"
 
 
@@ -32,8 +31,8 @@ class PassedBody:
         whole: Whether that is all.
         length: Bytes of the whole body; None if they are not known.
         model: What it asks for, if that had to be known and it says so.
-        span: Where a form says that.
-        unpacked: Whether the client had packed it.
+        span: Where it says that.
+        json: Whether it is JSON, which the client may have packed.
     """
 
     data: bytes
@@ -41,19 +40,17 @@ class PassedBody:
     length: int | None
     model: str | None = None
     span: tuple[int, int] | None = None
-    unpacked: bool = False
+    json: bool = False
 
     def named(self, model: str) -> PassedBody:
         """Return the body with another name of its model."""
-        if self.span is None:
-            fields = _fields.decode(self.data)
-            data = encode(fields | {_MODEL: model})
-        else:
-            start, end = self.span
-            data = self.data[:start] + model.encode() + self.data[end:]
+        assert self.span is not None
+        start, end = self.span
+        written = encode(model) if self.json else model.encode()
+        data = b"".join([self.data[:start], written, self.data[end:]])
         longer = len(data) - len(self.data)
         length = None if self.length is None else self.length + longer
-        return PassedBody(data, self.whole, length, model, None, self.unpacked)
+        return replace(self, data=data, length=length, model=model, span=None)
 
 
 async def read_beginning(request: Request, most: int, *, models_matter: bool) -> PassedBody:
@@ -81,9 +78,20 @@ async def read_beginning(request: Request, most: int, *, models_matter: bool) ->
 
 async def _json(request: Request, most: int) -> PassedBody:
     body = await read_body(request, most)
-    find = _named_model
-    model = find(body) if len(body) < LARGE else await run_in_cpu_thread(find, body)
-    return PassedBody(body, whole=True, length=len(body), model=model, unpacked=True)
+    if len(body) < LARGE:
+        return _named_in(body)
+    return await run_in_cpu_thread(_named_in, body)
+
+
+def _named_in(body: bytes) -> PassedBody:
+    """Return a JSON body with what it says of its model. Raises ClientFault."""
+    span = last_field(body, _MODEL)
+    try:
+        model = None if span is None else decode(body[slice(*span)])
+    except ValueError as error:
+        raise not_json(error, "body") from None
+    named = None if model is None else span
+    return PassedBody(body, whole=True, length=len(body), model=model, span=named, json=True)
 
 
 async def _form(arriving: _Arriving, most: int, field: FormField) -> PassedBody:
@@ -99,22 +107,6 @@ async def _form(arriving: _Arriving, most: int, field: FormField) -> PassedBody:
         return arriving.so_far()
     model = arriving.data[slice(*field.span)].decode(errors="replace")
     return arriving.so_far(model, field.span)
-
-
-def _named_model(body: bytes) -> str | None:
-    """Return the model that a JSON object names. Raises ClientFault."""
-    if not body.strip():
-        return None
-    try:
-        given = _fields.decode(body).get(_MODEL)
-        model = None if given is None else msgspec.json.decode(given)
-    except (ValueError, RecursionError):
-        message = "The body is not a JSON object."
-        raise ClientFault(message, code="invalid_json") from None
-    if not isinstance(model, str | None):
-        message = "'model' must be a string."
-        raise ClientFault(message, code="invalid_type", param=_MODEL)
-    return model
 
 
 class _Arriving:

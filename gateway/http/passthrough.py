@@ -86,7 +86,7 @@ class Passthrough:
         member, name = await upstreams.destination(body.model or self._default_model, headers)
         if body.model is not None and name is not None and name != body.model:
             body = body.named(name)
-        sent = sent_headers(request.scope["headers"], headers, unpacked=body.unpacked)
+        sent = sent_headers(request.scope["headers"], headers, unpacked=body.json)
         outgoing = OutgoingRequest(
             request.method, f"/{path}", query.decode(), sent, body.data, body.length
         )
