@@ -92,3 +92,33 @@ def _synchronous(url: str) -> None:
 
 async def test_the_blocking_client(gateway_url: str) -> None:
     await to_thread.run_sync(_synchronous, gateway_url)
+
+
+async def test_in_the_background(gateway_url: str) -> None:
+    async with AsyncOpenAI(base_url=gateway_url, api_key="none") as client:
+        first = await client.responses.create(model=MODEL, input="hi", background=True)
+        assert first.status == "queued"
+        judge = StreamJudge()
+        last: Any = None
+        async for event in await client.responses.retrieve(first.id, stream=True):
+            judge.receive(event.to_dict(mode="json"))
+            last = event
+        judge.finish()
+        assert last.response.status == "completed"
+        assert (await client.responses.retrieve(first.id)).to_dict() == last.response.to_dict()
+        after = last.sequence_number - 2
+        events = await client.responses.retrieve(first.id, stream=True, starting_after=after)
+        assert [event.sequence_number async for event in events] == [after + 1, after + 2]
+        items = [item async for item in client.responses.input_items.list(first.id)]
+        assert [item.to_dict()["role"] for item in items] == ["user"]
+        with pytest.raises(APIStatusError) as refused:
+            await client.responses.cancel(first.id)
+        assert refused.value.status_code == 409
+        await client.responses.delete(first.id)
+
+
+async def test_any_stored_response_is_told_again(gateway_url: str) -> None:
+    async with AsyncOpenAI(base_url=gateway_url, api_key="none") as client:
+        response = await client.responses.create(model=MODEL, input="hi")
+        async with client.responses.stream(response_id=response.id) as stream:
+            assert (await stream.get_final_response()).output_text == response.output_text
