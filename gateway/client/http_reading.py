@@ -7,6 +7,7 @@ lists each one and its use.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
 import httptools
@@ -29,7 +30,7 @@ SLICE: Final = 16 * 1024
 NO_REQUEST: Final = "This is no request of HTTP/1.1."
 
 
-class HttpReading(HttpToolsProtocol):
+class HttpReading(HttpToolsProtocol, ABC):
     """One connection's requests, each whole or refused before the next one is looked at (D32).
 
     Args:
@@ -66,9 +67,9 @@ class HttpReading(HttpToolsProtocol):
         """Return the refusal of a client that is not waited for, if this is one."""
         return None
 
+    @abstractmethod
     def upgrade(self, early: bytes) -> None:
         """Hand the connection to a WebSocket, with the bytes that came behind the head."""
-        raise NotImplementedError
 
     # Reading
 

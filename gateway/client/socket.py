@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame, Opcode
-from websockets.streams import StreamReader
 
 from gateway.client.handshake import Handshake
-from gateway.client.large_frames import LARGE
+from gateway.client.moving_reader import MovingReader
 from gateway.client.peers import EXTENSION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable
 
     from websockets.frames import Close
 
@@ -28,23 +27,6 @@ _UTF8 = codecs.getincrementaldecoder("utf-8")
 CHECKED_AT_ONCE = 1 << 20
 #: Bytes to parse at a time: parsed, tiny frames take two hundred times their size.
 SLICE = 16 * 1024
-
-
-class _MovingReader(StreamReader):
-    """A reader that moves a large frame out of its buffer, where the base copies it (D33)."""
-
-    def read_exact(self, n: int) -> Generator[None, None, bytearray]:
-        """Read so many bytes (see `StreamReader.read_exact`)."""
-        return self._moved(n) if n > LARGE else super().read_exact(n)
-
-    def _moved(self, n: int) -> Generator[None, None, bytearray]:
-        while len(self.buffer) < n:
-            if self.eof:
-                raise EOFError("the stream ends within a frame")
-            yield
-        moved, self.buffer = self.buffer, self.buffer[n:]
-        del moved[n:]
-        return moved
 
 
 class ClientSocket(Handshake):
@@ -64,7 +46,7 @@ class ClientSocket(Handshake):
         self._received_at = 0.0
         self._drained_at_ping = 0
         self._parsing = self._held = False
-        self.conn.reader.__class__ = _MovingReader
+        self.conn.reader.__class__ = MovingReader
 
     # Writing
 
