@@ -42,6 +42,8 @@ base_url = "{url}"
 wire_api = "responses"
 supports_websockets = {websockets}
 """
+#: More than a turn begins with, less than 800 numbers more.
+COMPACT = "model_context_window = 20000\nmodel_auto_compact_token_limit = 3700"
 #: Ends once the test says so.
 WAIT = "until [ -e go ]; do sleep 0.1; done; echo waited"
 
@@ -74,17 +76,26 @@ class Codex:
 
 
 @asynccontextmanager
-async def _codex(home: Path, url: str, websockets: str, *shell: str) -> AsyncIterator[Codex]:
-    """Run one turn that carries out the commands one by one."""
+async def _codex(
+    home: Path, url: str, websockets: str, *shell: str, again: bool = False, more: str = ""
+) -> AsyncIterator[Codex]:
+    """Run one turn that carries out the commands one by one; `again` in the session before it."""
     try:
         command = await to_thread.run_sync(node_command, "codex")
     except NotHere as missing:
         pytest.skip(str(missing))
     work = home / "work"
-    work.mkdir()
-    (home / "config.toml").write_text(CONFIG.format(url=url, websockets=websockets))
+    work.mkdir(exist_ok=True)
+    (home / "config.toml").write_text(more + CONFIG.format(url=url, websockets=websockets))
     calls = [f"call exec_command with {json.dumps({'cmd': one})}" for one in shell]
-    arguments = ["exec", "--skip-git-repo-check", "--json", "\n".join(["Do this.", *calls])]
+    session = ["resume", "--last"] if again else []
+    arguments = [
+        "exec",
+        *session,
+        "--skip-git-repo-check",
+        "--json",
+        "\n".join(["Do this.", *calls]),
+    ]
     environment = {**os.environ, "CODEX_HOME": str(home)}
     with anyio.fail_after(240):
         async with await anyio.open_process(
@@ -149,6 +160,20 @@ async def test_a_restart_in_mid_turn(
     finally:
         await to_thread.run_sync(gateway.stop)
     assert codex.ran == ["waited\n", "two\n"]
+
+
+@pytest.mark.parametrize("websockets", ["true", "false"])
+async def test_three_compactions(gateway_url: str, websockets: str, tmp_path: Path) -> None:
+    """Its own: it asks the model for a summary, and goes on with that."""
+    for again in (False, True, True):
+        async with _codex(
+            tmp_path, gateway_url, websockets, "seq 1 800", "echo two", again=again, more=COMPACT
+        ) as codex:
+            await codex.until('"turn.completed"')
+        assert not [one for one in codex.events if one["type"] in ("error", "turn.failed")]
+        assert "produced a summary" in codex.events[-2]["item"]["text"]
+    [session] = (tmp_path / "sessions").rglob("*.jsonl")
+    assert session.read_text("utf-8").count('"type":"compacted"') == 3
 
 
 async def test_it_falls_back_to_http_and_goes_on(

@@ -59,8 +59,8 @@ def test_a_tool_is_called_if_the_message_is_about_it(stand: Rehearsal) -> None:
     asked = "What's the weather like in San Francisco?"
     [call] = last(stand.ask(asked, tools=[CUSTOM, WEATHER]))["output"]
     assert (call["type"], call["name"]) == ("function_call", "get_weather")
-    for tools in ([CUSTOM], [{**WEATHER, "name": "weather"}]):  # only what it is about counts
-        [message] = last(stand.ask(asked, tools=tools))["output"]
+    for name, told in (("tell_weather", asked), ("get_weather", "get_weather answered")):
+        [message] = last(stand.ask(told, tools=[{**WEATHER, "name": name}]))["output"]
         assert message["type"] == "message"
     none = last(stand.ask(asked, tools=[WEATHER], tool_choice="none"))
     assert none["output"][0]["type"] == "message"
@@ -85,4 +85,5 @@ def test_dictated_calls_are_made_one_after_the_other(stand: Rehearsal) -> None:
 
 def test_keys_that_clients_of_the_hosted_api_send_are_taken(stand: Rehearsal) -> None:
     keys = {"client_metadata": {"turn": "1"}, "access_programs": {}, "image": {}}
-    assert stand.say("hi", **keys)
+    added = {"internal_chat_message_metadata_passthrough": {"turn_id": "1"}}
+    assert stand.say([{**user("hi"), **added}], **keys)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 #: A call that the message dictates: a tool and, up to the end of the line, what it is given.
 _DICTATED = re.compile(r"^\s*call ([\w.-]+) with (.+)$", re.MULTILINE | re.IGNORECASE)
-_SHORTEST_SUBJECT = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +71,14 @@ def _asked_for(
     """Return the tool that the choice or the message asks for."""
     if named is not None or choice == "required" or "use the tool" in asked:
         return next((tool for tool in tools if named in (None, tool["name"])), None)
-    said = set(re.findall(r"[a-z]+", asked))
-    return next((tool for tool in tools if said & _subjects(tool["name"])), None)
+    said = set(re.findall(r"\w+", asked))
+    return next((tool for tool in tools if _subject(tool["name"]) in said), None)
 
 
-def _subjects(name: str) -> set[str]:
-    """Return the words that say what a tool is about, as `weather` in `get_weather`."""
-    words = re.findall(r"[a-z]+", name.lower())
-    return {word for word in words[1:] if len(word) >= _SHORTEST_SUBJECT}
+def _subject(name: str) -> str | None:
+    """Return what a tool gets, as `weather` of `get_weather`, if it is a word that says enough."""
+    found = re.fullmatch(r"get_([a-z]{5,})", name.lower())
+    return found and found[1]
 
 
 def _call(tool: dict[str, Any], topic: str, nth: int) -> ScriptedCall:

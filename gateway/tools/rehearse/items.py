@@ -20,7 +20,8 @@ class ItemKeys(NamedTuple):
 
 _TEXT = (str,)
 _CONTENT = (str, list)
-_EXTRA = frozenset({"type", "id", "status"})
+#: The last is what Codex adds.
+_EXTRA = frozenset({"type", "id", "status", "internal_chat_message_metadata_passthrough"})
 _CALL_EXTRA = _EXTRA | {"caller", "namespace", "async"}
 
 SHAPES: Mapping[str, ItemKeys] = {

@@ -32,6 +32,8 @@ async def use(agent) -> None:
     runs = await asyncio.gather(*(agent.run(f"use the tool, lane{n}x") for n in range(40)))
     for n, run in enumerate(runs):
         assert f"lane{n}x" in run.output
+    behind = OpenAIResponsesModelSettings(openai_background=True)  # always over HTTP
+    assert "behind" in (await agent.run("behind in 6 words", model_settings=behind)).output
     async with agent.run_stream("hello in 20 words") as stream:
         text = "".join([delta async for delta in stream.stream_text(delta=True)])
     assert len(text.split()) == 20
