@@ -368,6 +368,26 @@ async def test_requests_take_turns() -> None:
     assert done == [200, 200, 200]
 
 
+async def test_a_turn_ends_with_its_client() -> None:
+    head = b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    request = head + b'Content-Length: 15\r\n\r\n{"model":"one"}'
+    async with several(TABLES) as stand:
+        port, fake = int(stand.url.split(":")[2].split("/")[0]), stand.fakes["first"]
+        async with tcp(port) as first, tcp(port) as third:
+            await first.write(request)
+            exchange = await fake.next()
+            async with tcp(port) as second:
+                await second.write(request)  # waits, and leaves meanwhile
+            await third.write(request)
+            await exchange.send(b"half")
+            first.abort()
+            await hung_up(exchange)
+            last = await fake.next()
+            await last.reply(200, b"{}")
+            answer = Answer(lambda: third.read(1 << 16), None)
+            assert await answer.body() == b"{}"
+
+
 async def test_a_gateway_that_stops_waits_for_it() -> None:
     async with standing() as stand, anyio.create_task_group() as tasks:
 
