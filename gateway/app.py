@@ -31,6 +31,7 @@ from gateway.http.responses import ResponseCreation
 from gateway.http.routes import HttpRoutes
 from gateway.http.running import RunningResponses
 from gateway.http.stored import StoredResponses
+from gateway.http.token_counts import TokenCounts
 from gateway.persistence.stores import Stores
 from gateway.upstream.routing.router import Router
 from lanes.errors import own_fault
@@ -85,10 +86,18 @@ class Gateway:
         stored = StoredResponses(self._stores, background, wires)
         workers = Engine(self._upstreams, self._stores, settings)
         creation = ResponseCreation(workers, self._running, wires, self._relayed, stored)
+        counts = TokenCounts(self._upstreams, self._stores.archive, self._relayed, settings)
         conversations = ConversationRequests(self._stores.archive.conversations, settings)
         passed = Passthrough(self._upstreams, self._running, wires, self._relayed, settings)
         routes = HttpRoutes(
-            self._authenticator, self._stores, self._models, creation, stored, conversations, passed
+            self._authenticator,
+            self._stores,
+            self._models,
+            creation,
+            stored,
+            counts,
+            conversations,
+            passed,
         )
         self.app = Starlette(
             routes=[

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from gateway.upstream.dialect import Dialect
 from gateway.upstream.history.replay_form import CLOSED_KINDS, ReasoningForm, ReplayForm
+from gateway.upstream.token_counters import LLAMACPP
 from lanes.stream.profile import Profile
 
 DIALECT = Dialect(
@@ -23,5 +24,6 @@ DIALECT = Dialect(
         text_outputs=True,
         closes_input=True,
     ),
+    counter=LLAMACPP,
     marks=("llamacpp", "llama.cpp"),
 )

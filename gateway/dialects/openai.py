@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gateway.upstream.dialect import NEWER_KEYS, Dialect
 from gateway.upstream.history.replay_form import ReplayForm
+from gateway.upstream.token_counters import OWN
 from lanes.stream.profile import Profile
 
 # The endpoint looks unencrypted reasoning up by its id, and store=false has never kept it (D8).
@@ -14,6 +15,7 @@ DIALECT = Dialect(
     knows=NEWER_KEYS,
     conversations=True,
     replay=ReplayForm(),
+    counter=OWN,
     websocket_lanes=16,
     hosts=("api.openai.com", ".api.openai.com"),
     marks=("multilane-rehearse",),

@@ -13,6 +13,7 @@ from gateway.upstream.history.replay_form import (
     ReasoningForm,
     ReplayForm,
 )
+from gateway.upstream.token_counters import VLLM
 from lanes.stream.profile import Profile
 
 DIALECT = Dialect(
@@ -27,5 +28,6 @@ DIALECT = Dialect(
         joins_text=True,
         closes_input=True,
     ),
+    counter=VLLM,
     marks=("vllm",),
 )

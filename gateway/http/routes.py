@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gateway.http.passthrough import Passthrough
     from gateway.http.responses import ResponseCreation
     from gateway.http.stored import StoredResponses
+    from gateway.http.token_counts import TokenCounts
     from gateway.persistence.stores import Stores
     from steering.stores.base import SteerRecord
 
@@ -48,6 +49,7 @@ class HttpRoutes:
         models: Lists the models.
         creation: Answers creates.
         stored: Answers what is asked of responses that were created before.
+        counts: Counts the tokens of an input.
         conversations: Answers what is asked of conversations.
         passthrough: Passes on what is not the gateway's.
     """
@@ -59,6 +61,7 @@ class HttpRoutes:
         models: Models,
         creation: ResponseCreation,
         stored: StoredResponses,
+        counts: TokenCounts,
         conversations: ConversationRequests,
         passthrough: Passthrough,
     ) -> None:
@@ -67,6 +70,7 @@ class HttpRoutes:
         self._models = models
         self.routes = [
             Route("/v1/responses", self._keyed(creation.create), methods=["POST"]),
+            Route("/v1/responses/input_tokens", self._keyed(counts.answer), methods=["POST"]),
             Route("/v1/responses/{id}", self._keyed(stored.get), methods=["GET"]),
             Route("/v1/responses/{id}", self._keyed(stored.delete), methods=["DELETE"]),
             Route("/v1/responses/{id}/cancel", self._keyed(stored.cancel), methods=["POST"]),

@@ -13,6 +13,7 @@ from gateway.upstream import model_list
 from gateway.upstream.detection.detector import DialectDetector
 from gateway.upstream.dialect import AUTO, Dialect, check_transport
 from gateway.upstream.large_request import large_request
+from gateway.upstream.token_counts import CountedRequest, count_tokens
 from gateway.upstream.transport.faults import BackendAnswered, backend_fault
 from gateway.upstream.transport.http.client import HttpClient
 from gateway.upstream.transport.websocket.client import WebSocketClient
@@ -161,6 +162,13 @@ class Backend:
             raise
         self._log_status(reply.status, asked)
         return reply
+
+    async def count(self, asked: CountedRequest) -> int:
+        """Ask how many tokens a request has (see `count_tokens`)."""
+        if not self._ready:
+            await self._ensure_dialect(asked.headers, asked.body.get("model"))
+        sent = replace(asked, headers=self._headers(asked.headers))
+        return await count_tokens(self._dialect, self._client, sent)
 
     async def models(self, headers: Mapping[str, str]) -> dict[str, int]:
         """Ask which models it has (see `model_list.parse_models`). Raises UpstreamFault."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gateway.upstream.history.replay_form import ReplayForm
+    from gateway.upstream.token_counters import TokenCounter
     from lanes.ports import Event
     from lanes.stream.profile import Profile
 
@@ -79,6 +80,7 @@ class Dialect:
         shape: Has the last word on the request.
         converter: Makes the reader of a body that is no stream of Responses events, from the
             client's body: understanding the answer may take the question.
+        counter: How it counts the tokens of a request; None if it does not.
         websocket_lanes: How many responses run at a time on one WebSocket of it: 0 if it speaks
             none, 1 if it knows no `stream_id`.
         hosts: Host names (or their ends, from a dot on) of the service; detection reads these
@@ -101,6 +103,7 @@ class Dialect:
     replay: ReplayForm | None = None
     shape: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     converter: Callable[[Mapping[str, Any]], Converter] | None = None
+    counter: TokenCounter | None = None
     websocket_lanes: int = 0
     hosts: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()

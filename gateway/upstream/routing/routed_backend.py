@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from gateway.upstream.backend import PeekableStream
     from gateway.upstream.options import UpstreamOptions
+    from gateway.upstream.token_counts import CountedRequest
     from gateway.upstream.transport.http.outgoing import OutgoingRequest
     from gateway.upstream.transport.http.reply import HttpReply
     from lanes.errors import UpstreamFault
@@ -74,6 +75,10 @@ class RoutedBackend:
         if self._turns is None:
             return await self._backend.pass_on(request)
         return await self._turns.pass_on(partial(self._backend.pass_on, request))
+
+    async def count(self, asked: CountedRequest) -> int:
+        """Ask how many tokens a request has (see `Backend.count`)."""
+        return await self._backend.count(asked)
 
     async def prepare(self, name: str | None) -> None:
         """Detect its dialect before it is needed; `name` is a model of its, if one is known."""

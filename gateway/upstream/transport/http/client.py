@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gateway.upstream.transport import defaults, request_head
@@ -116,6 +116,7 @@ class HttpClient:
         body: bytes = b"",
         *,
         timeout: float = 10.0,
+        beside: bool = False,
     ) -> FetchedAnswer:
         """Send one small request and return its whole answer, whatever its status is.
 
@@ -127,11 +128,15 @@ class HttpClient:
             headers: The headers of the request.
             body: The JSON of the request, if it has any.
             timeout: Seconds for the whole answer.
+            beside: Whether the path is beside the `/v1` of the base URL.
 
         Raises:
             UpstreamFault: The backend cannot be reached, breaks off, or is not done in time.
         """
-        message = [request_head.head(self._route, path, headers, len(body), method), body]
+        route = self._route
+        if beside:
+            route = replace(route, prefix=route.prefix.removesuffix("/v1"))
+        message = [request_head.head(route, path, headers, len(body), method), body]
         try:
             async with asyncio.timeout(timeout):
                 try:
