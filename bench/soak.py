@@ -161,7 +161,7 @@ class Soak:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Soak]:
-        """Start all processes; in the end the gateway must stop as told, without a traceback."""
+        """Start all processes; in the end the gateway must stop in order, without a traceback."""
         rehearse = ("rehearse", "--rate", "200")
         limits = ("--stall-timeout", "5", "--state-dir", str(self._log.parent / "state"))
         async with AsyncExitStack() as stack:

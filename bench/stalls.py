@@ -55,7 +55,7 @@ def _steer(size: int) -> bytes:
     return head % (b"x" * size)
 
 
-#: Makes each frame of roughly so many bytes.
+#: Makes each frame of roughly the given number of bytes.
 FRAMES: dict[str, Callable[[int], bytes]] = {
     "empty arrays": lambda n: _create(b'"input":[%b[]]' % (b"[]," * (n // 3))),
     "items": lambda n: _messages(n // 60, b"x"),

@@ -273,7 +273,7 @@ class HttpReading(HttpToolsProtocol, ABC):
         self._deadline = self.loop.call_later(CLOSE_TIMEOUT, self.transport.abort)
 
     def start_deadline(self, timeout: float) -> None:
-        """Give the client so many seconds for what it is to send."""
+        """Give the client `timeout` seconds for what it is to send."""
         self.stop_deadline()
         self._deadline = self.loop.call_later(timeout, self._late)
 

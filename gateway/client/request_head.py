@@ -28,7 +28,7 @@ def too_large(message: str) -> UpgradeRefused:
 
 
 def invalid(message: str, headers: dict[str, str] | None = None) -> UpgradeRefused:
-    """Return the refusal of a request that is none."""
+    """Return the refusal of a malformed request."""
     return UpgradeRefused(HTTPStatus.BAD_REQUEST, "invalid_http_request", message, headers)
 
 

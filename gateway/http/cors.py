@@ -1,4 +1,4 @@
-"""What a browser must be told before pages of an allowed origin may use the HTTP routes (CORS)."""
+"""The headers that let pages of an allowed origin use the HTTP routes from a browser (CORS)."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class SseWriter:
         self._beat = self._loop.call_later(self._pause, self._on_beat)
 
     def write(self, events: Sequence[bytes], size: int) -> None:
-        """Write whole events, of so many bytes together."""
+        """Write whole events, whose length is `size` bytes."""
         self.silent = False
         self.send(_CHUNK % (size, b"".join(events)))
 

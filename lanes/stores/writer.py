@@ -29,8 +29,8 @@ class ResponseWriter:
     """Writes what is put before one store. `run` does it, in a task of the caller's.
 
     A parent is written before its children, and keys take turns (D29). What fails for good, or
-    does not fit, is logged, counted and remembered for a while, so that whoever asks for it can
-    be told why it is not there.
+    does not fit, is logged, counted and remembered for a while, so that whoever asks for it
+    learns why it is not there.
 
     Args:
         store: Where to write.

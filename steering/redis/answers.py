@@ -26,7 +26,7 @@ def word(answer: Any, *allowed: bytes) -> bytes:
 
 
 def integers(answer: Any, count: int) -> list[int]:
-    """Return a list of so many integers."""
+    """Return a list of `count` integers."""
     items = many(answer, count)
     if not all(isinstance(item, int) for item in items):
         raise SenselessAnswer
@@ -41,12 +41,12 @@ def strings(answer: Any) -> list[bytes]:
 
 
 def optional_strings(answer: Any, count: int) -> list[bytes | None]:
-    """Return a list of so many strings, each of which may be missing."""
+    """Return a list of `count` strings, each of which may be missing."""
     return [optional_bytes(item) for item in many(answer, count)]
 
 
 def many(answer: Any, count: int) -> list[Any]:
-    """Return a list of so many answers."""
+    """Return a list of `count` answers."""
     if not isinstance(answer, list) or len(answer) != count:
         raise SenselessAnswer
     return answer

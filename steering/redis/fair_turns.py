@@ -1,4 +1,4 @@
-"""Turns at something that takes only so many callers at a time, shared fairly between keys."""
+"""Turns at something that takes few callers at a time, shared fairly between keys."""
 
 from __future__ import annotations
 

@@ -30,6 +30,17 @@ def rows(heading: str) -> list[str]:
     return [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
 
 
+def test_no_file_is_longer_than_contributing_says() -> None:
+    [limit] = re.findall(r"Files have at most (\d+) lines", " ".join(CONTRIBUTING.split()))
+    folders = ("gateway", "lanes", "steering", "bench", "examples")
+    lines = {
+        path.relative_to(TOP).as_posix(): len(path.read_text("utf-8").splitlines())
+        for folder in folders
+        for path in (TOP / folder).rglob("*.py")
+    }
+    assert {name: size for name, size in lines.items() if size > int(limit)} == {}
+
+
 def test_each_make_target_that_is_named_exists() -> None:
     targets = set(re.findall(r"^([a-z]+):", MAKEFILE, re.MULTILINE))
     assert set(re.findall(r"`make (\w+)`", CONTRIBUTING + TESTS)) <= targets

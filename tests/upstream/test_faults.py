@@ -191,7 +191,7 @@ def test_a_status_that_is_none_of_http(status: int) -> None:
     assert fault["message"] == "no"
 
 
-def test_redirects_are_told() -> None:
+def test_redirects_are_errors() -> None:
     fault = fault_fields(307, b"", location="https://elsewhere/")
     assert fault["status"] == 502
     assert "https://elsewhere/" in fault["message"]
