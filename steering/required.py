@@ -79,6 +79,6 @@ def _runs_on(item: Mapping[str, Any], asynchronous: Collection[ToolName]) -> boo
     """Return whether the item is a call whose output need not come with the next create."""
     if not str(item.get("type")).endswith("_call"):
         return False
-    told = item.get("async")
+    asynchronously = item.get("async")
     name = item.get("namespace"), item.get("name")
-    return told is True or (told is None and bool(asynchronous) and name in asynchronous)
+    return asynchronously is True or (asynchronously is None and name in asynchronous)

@@ -70,8 +70,8 @@ def http_response(status: int, headers: Mapping[str, str], body: bytes) -> bytes
         "Content-Length": str(len(body)),
         "Connection": "close",
     }
-    known = {name.lower() for name in headers}
+    given = {name.lower() for name in headers}
     lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
-    lines += [f"{name}: {value}" for name, value in own.items() if name.lower() not in known]
+    lines += [f"{name}: {value}" for name, value in own.items() if name.lower() not in given]
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + body

@@ -7,6 +7,8 @@ from typing import Final
 
 #: The parameter that separates the parts, quoted or not.
 _BOUNDARY: Final = re.compile(r""";\s*boundary=(?:"([^"\r\n]{1,200})"|([^\s;"]{1,200}))""", re.I)
+#: Bytes of a part's headers in which its name is looked for.
+_MAX_HEAD: Final = 8192
 
 
 def boundary_of(content_type: str) -> bytes | None:
@@ -80,4 +82,5 @@ class FormField:
     def _wanted(self, form: bytes | bytearray) -> bool:
         assert self._head is not None
         assert self._body is not None
-        return self._named.search(form, self._head, self._body) is not None
+        end = min(self._body, self._head + _MAX_HEAD)
+        return self._named.search(form, self._head, end) is not None

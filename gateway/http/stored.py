@@ -83,8 +83,8 @@ class StoredResponses:
         if run is not None:
             await self.background.cancel(run)
         with translated():
-            found = await self._store.delete(name)
-        if not await self._archive.delete(*name) and not found:
+            deleted = await self._store.delete(name)
+        if not await self._archive.delete(*name) and not deleted:
             raise missing(name.id)
         return _json(encode({"id": name.id, "object": "response", "deleted": True}))
 

@@ -154,8 +154,8 @@ class Archive:
             return False
         with translated():
             await self._writer.wait_for_write(key_id, response_id)
-            found = await self._store.delete(key_id, response_id)
-        return self._writer.forget_lost(key_id, response_id) or found
+            deleted = await self._store.delete(key_id, response_id)
+        return self._writer.forget_lost(key_id, response_id) or deleted
 
     async def aclose(self, timeout: float) -> None:
         """Write what waits, for `timeout` seconds at most, and let go of the store."""

@@ -204,12 +204,12 @@ class MemoryBackgroundStore:
 
     async def delete(self, name: ResponseName) -> bool:
         """Forget a response (see `BackgroundStore.delete`)."""
-        found = self._find(name) is not None
+        was_there = self._find(name) is not None
         self._running.pop(name, None)
         self._asked.pop(name, None)
         if name in self._over:
             self._forget(name)
-        return found
+        return was_there
 
     def _find(self, name: ResponseName) -> _Kept | None:
         if name in self._over and self._over[name].until <= self._clock():

@@ -108,8 +108,8 @@ class RedisSteerStore:
         client: Any = self._client
 
         async def ask() -> list[SteerRecord]:
-            found = await client.lrange(self._list_key(tag, response_id), 0, -1)
-            return await self._read(tag, names(found))
+            ids = await client.lrange(self._list_key(tag, response_id), 0, -1)
+            return await self._read(tag, names(ids))
 
         records = await self._guard.run(ask, key_id)
         if await self._drop_orphans(response_id, records):
@@ -136,8 +136,8 @@ class RedisSteerStore:
         for steer_id in ids:
             pipeline.hmget(self._record_key(tag, steer_id), _FIELDS)
         answers = many(await pipeline.execute(), len(ids))
-        found = [optional_strings(answer, len(_FIELDS)) for answer in answers]
-        return [_record_of(fixed, rest) for fixed, *rest in found if fixed is not None]
+        records = [optional_strings(answer, len(_FIELDS)) for answer in answers]
+        return [_record_of(fixed, rest) for fixed, *rest in records if fixed is not None]
 
     async def _write(
         self, script: LuaScript, keys: Sequence[str], args: Sequence[str | bytes | int]

@@ -107,6 +107,14 @@ def test_the_model_of_a_form_at_any_chunking(
     assert field.over or field.span is not None
 
 
+@pytest.mark.parametrize(("length", "is_there"), [(8_000, True), (9_000, False)])
+def test_the_head_of_a_part_is_searched_within_bounds(length: int, is_there: bool) -> None:
+    head = f"X: {'x' * length}\r\nContent-Disposition: form-data; name=model"
+    field = FormField(b"b7", "model")
+    field.feed(f"--b7\r\n{head}\r\n\r\na\r\n--b7--\r\n".encode())
+    assert (field.span is not None) == is_there
+
+
 @given(form=st.text("-b7\r\nmodel", max_size=80).map(str.encode))
 def test_whatever_is_no_form_has_an_end(form: bytes) -> None:
     field = FormField(b"b7", "model")
