@@ -120,12 +120,13 @@ async def test_a_peer_that_only_sends_stays() -> None:
     async with standing(**SLOW) as stand, raw(stand.port) as client:
         [socket] = sockets(stand)
         clock = hand_clock(socket)
-        await client.write(frame("x")[:3])
+        half, rest = (whole := frame("x"))[:3], whole[3:]  # of one mask
+        await client.write(half)
         for _ in range(5):
             await pinged(clock, client)
             clock.elapse(0.5 * PERIOD)
             # Half a frame at a time: bytes are all that counts.
-            await client.write(frame("x")[3:] + frame("x")[:3])
+            await client.write(rest + half)
             error = (await client.until(TEXT))[-1].event["error"]
             assert error["code"]
             clock.elapse(0.5 * PERIOD)
