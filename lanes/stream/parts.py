@@ -89,9 +89,11 @@ BY_DELTA = {kind.delta: kind for kind in KINDS}
 BY_DONE = {kind.done: kind for kind in KINDS}
 #: The types of items whose text follows their announcement, so that the announcement may be held.
 STREAMED = frozenset(kind.item_type for kind in KINDS)
+#: An event of our own converters: what is `kept` of an answer, to be sent later.
+COLLECTED = "response.multilane.collected"
 #: The types of events whose content stays; that of other events is there already, or passes.
 GROWTH = frozenset(
-    {*BY_DELTA, *(kind.added for kind in KINDS), "response.output_text.annotation.added"}
+    {COLLECTED, *BY_DELTA, *(kind.added for kind in KINDS), "response.output_text.annotation.added"}
 )
 #: The text that a whole call carries, by the type of its item.
 CALL_KINDS = {kind.item_type: kind for kind in (ARGUMENTS, CUSTOM_INPUT)}

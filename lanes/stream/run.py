@@ -15,7 +15,7 @@ from lanes.stream.backend_errors import is_error_event, reported_fault, response
 from lanes.stream.endings import verdict
 from lanes.stream.item_index import replayed
 from lanes.stream.output import Output
-from lanes.stream.parts import FLAT, GROWTH
+from lanes.stream.parts import COLLECTED, FLAT, GROWTH
 from lanes.stream.passthrough import BEGINNINGS, NOISE, TERMINALS, UpstreamNumbers, split_response
 from lanes.stream.room import Room
 from lanes.stream.run_states import LIVE, STOPPED, STREAMING, TRANSITIONS, RunState, RunStep
@@ -257,9 +257,9 @@ class Run:
 
     def _on_output(self, kind: str, event: dict[str, Any], size: int) -> None:
         self.begin({})
-        self._output.receive(kind, event)
-        if kind in GROWTH or self._output.held.any:
-            self.room.left -= size
+        if kind != COLLECTED:
+            self._output.receive(kind, event)
+        self.room.left -= size if kind in GROWTH or self._output.held.any else 0
         self._stop_if_full()
         self._cut_if_safe()
 

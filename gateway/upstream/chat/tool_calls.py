@@ -12,8 +12,10 @@ import weakref
 from typing import Any, Protocol
 
 from lanes.codec import decode, encode
+from lanes.stream.parts import COLLECTED
 
 log = logging.getLogger("multilane.dialect")
+_COLLECTED = encode({"type": COLLECTED})[:-1] + b',"kept":'
 
 
 class ChatCall:
@@ -110,6 +112,8 @@ class ChatCalls:
             name if isinstance(name, str) else "",
         )
         self._grow(call, function.get("arguments"))
+        if call.custom or not call.item_id:  # it is kept, and nothing is sent of it yet
+            self._writer.put(_COLLECTED + encode(entry) + b"}")
 
     def add_whole(self, entries: list[object]) -> None:
         """Take the `tool_calls` of a whole message, which repeats what was streamed."""
