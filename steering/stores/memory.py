@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: State, reason, successor and time of a verdict that came before its submission.
 _EarlyEnd = tuple[SubmissionState, str | None, str | None, float]
 
-#: Bytes of input kept; beyond them the store forgets the responses written to longest ago.
+#: Bytes of input kept.
 LIMIT_BYTES = 64 << 20
 
 
@@ -36,7 +36,8 @@ class MemorySteerStore:
     Args:
         watch: Knows which owners are gone; by default none is.
         ttl: Seconds a record is kept after its last write.
-        limit_bytes: Bytes of input kept in all.
+        limit_bytes: Bytes of input kept in all; beyond them the key that has most forgets the
+            responses it wrote to longest ago, so that no key makes another forget (D29).
         clock: Returns seconds since the epoch.
     """
 
@@ -55,6 +56,10 @@ class MemorySteerStore:
         self._bytes = 0
         # Response id -> time of its last write, the oldest first.
         self._written: OrderedDict[str, float] = OrderedDict()
+        # Key id -> response id -> bytes of its input, in the same order; no empty ones.
+        self._by_key: dict[str, OrderedDict[str, int]] = {}
+        # Key id -> bytes; no zeros.
+        self._bytes_by_key: Counter[str] = Counter()
         # Response id -> submission id -> record.
         self._records: dict[str, dict[str, SteerRecord]] = {}
         # Submission id -> response id.
@@ -75,8 +80,8 @@ class MemorySteerStore:
                     record, state=state, reason=reason, successor=successor, updated_at=at
                 )
             self._records.setdefault(record.target, {})[record.id] = record
-            self._bytes += len(record.input)
-        self._touch(record.target)
+            self._count(record)
+        self._touch(record.target, record.key_id)
         self._expire()
 
     async def settle(self, verdict: Verdict) -> None:
@@ -128,7 +133,7 @@ class MemorySteerStore:
                 reason=record.reason if reason is None else reason,
                 successor=record.successor if successor is None else successor,
             )
-            self._touch(target)
+            self._touch(target, record.key_id)
 
     async def _drop_orphans(self, target: str, ids: Sequence[str]) -> None:
         """Drop those of a response's submissions whose owners are gone (D16)."""
@@ -139,19 +144,35 @@ class MemorySteerStore:
             orphans = [record.id for record in undecided if record.owner in gone]
             await self.settle(Verdict(target, orphans, SubmissionState.DROPPED, reason=OWNER_GONE))
 
-    def _touch(self, target: str) -> None:
+    def _touch(self, target: str, key_id: str | None = None) -> None:
         self._written[target] = self._clock()
         self._written.move_to_end(target)
+        if key_id is not None:
+            self._by_key[key_id].move_to_end(target)
+
+    def _count(self, record: SteerRecord) -> None:
+        self._bytes += len(record.input)
+        self._bytes_by_key[record.key_id] += len(record.input)
+        own = self._by_key.setdefault(record.key_id, OrderedDict())
+        own[record.target] = own.get(record.target, 0) + len(record.input)
 
     def _expire(self) -> None:
-        """Forget the responses over their TTL, and the oldest while there is too much input."""
+        """Forget the responses over their TTL, and some while there is too much input."""
         since = self._clock() - self._ttl
-        while self._written:
-            target, written = next(iter(self._written.items()))
-            if written > since and (self._bytes <= self._limit or len(self._written) == 1):
-                return
-            del self._written[target]
-            self._early.pop(target, None)
-            for record in self._records.pop(target, {}).values():
-                del self._targets[record.id]
-                self._bytes -= len(record.input)
+        while self._written and next(iter(self._written.values())) <= since:
+            self._forget(next(iter(self._written)))
+        while self._bytes > self._limit and len(self._records) > 1:
+            greediest = max(self._bytes_by_key, key=self._bytes_by_key.__getitem__)
+            self._forget(next(iter(self._by_key[greediest])))
+
+    def _forget(self, target: str) -> None:
+        del self._written[target]
+        self._early.pop(target, None)
+        for record in self._records.pop(target, {}).values():
+            del self._targets[record.id]
+            self._bytes -= len(record.input)
+            self._bytes_by_key[record.key_id] -= len(record.input)
+            own = self._by_key[record.key_id]
+            own.pop(target, None)
+            if not own:
+                del self._by_key[record.key_id], self._bytes_by_key[record.key_id]

@@ -36,3 +36,15 @@ async def test_the_oldest_make_room() -> None:
     await store.append(large)
     assert await store.get("key", large.id) == large
     assert await store.get("key", records[2].id) is None
+
+
+async def test_the_key_that_has_most_makes_room() -> None:
+    store = MemorySteerStore(limit_bytes=1000)
+    first = record(response(), key_id="small", input=b"x" * 40)
+    flood = [record(response(), key_id="large", input=b"x" * 40) for _ in range(100)]
+    await store.append(first)
+    for written in flood:
+        await store.append(written)
+    assert await store.get("small", first.id) == first
+    stored = [await store.get("large", written.id) for written in flood]
+    assert stored == [None] * 76 + flood[76:]
