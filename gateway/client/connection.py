@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from gateway.client.contained import contained
 from gateway.client.frame_queue import FrameQueue
 from gateway.client.frames import FrameRefusal, read
 from gateway.client.large_frames import LARGE, FrameLimits
@@ -235,13 +235,4 @@ class ClientConnection:
 
     def _spawn(self, function: Callable[..., Coroutine[Any, Any, None]], *args: object) -> None:
         if self._tasks is not None and not self._tasks.cancel_scope.cancel_called:
-            self._tasks.start_soon(_contained, function, *args)
-
-
-async def _contained(function: Callable[..., Coroutine[Any, Any, None]], *args: object) -> None:
-    """Run one task of a connection, and end without a word when the connection ends.
-
-    A task that ends as cancelled leaves its frames in a reference cycle of the task group's.
-    """
-    with suppress(asyncio.CancelledError):
-        await function(*args)
+            self._tasks.start_soon(contained, function, *args)

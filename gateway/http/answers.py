@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import anyio
 from starlette.responses import Response
 
+from gateway.client.contained import contained
 from gateway.http.errors import refusal
 from gateway.http.sse import SseWriter
 
@@ -101,7 +102,7 @@ class WholeAnswer:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Wait for the response, and answer with it."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_cancel_once_gone, receive, tasks.cancel_scope)
+            tasks.start_soon(contained, _cancel_once_gone, receive, tasks.cancel_scope)
             response = await self._ended()
             answer = (
                 Response(response, media_type="application/json")
@@ -135,9 +136,9 @@ class StreamedAnswer:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the events until the end, or until the client has left."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_cancel_once_gone, receive, tasks.cancel_scope)
+            tasks.start_soon(contained, _cancel_once_gone, receive, tasks.cancel_scope)
             if self._carry is not None:
-                tasks.start_soon(self._carry)
+                tasks.start_soon(contained, self._carry)
             await self._source.decided.wait()
             if self._source.fault is not None:
                 await refusal(self._source.fault)(scope, receive, send)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from gateway.client.contained import contained
 from gateway.http.answers import StreamedAnswer, WholeAnswer
 from gateway.http.event_log import EventLog, LogFollower
 from lanes.errors import ClientFault, Fault, own_fault
@@ -110,7 +111,7 @@ class IdempotentCreates:
                 await self._claims.release(*request.place, own.owner)
             raise
         with suppress(StoreUnavailable):
-            await self._claims.settle(*request.place, replace(own, answer=answer))
+            await self._claims.finish(*request.place, replace(own, answer=answer))
         return answer
 
     async def _log(
@@ -157,7 +158,7 @@ class IdempotentCreates:
         try:
             with self._running.running(worker):
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._renew, request, claim.owner)
+                    tasks.start_soon(contained, self._renew, request, claim.owner)
                     await worker.carry(create)
                     tasks.cancel_scope.cancel()
                 log.end()
@@ -179,8 +180,8 @@ class IdempotentCreates:
             if log.fault is not None:
                 await self._claims.release(*request.place, claim.owner)
             else:
-                settled = Claim(claim.owner, claim.digest, log.response)
-                await self._claims.settle(*request.place, settled)
+                finished = Claim(claim.owner, claim.digest, log.response)
+                await self._claims.finish(*request.place, finished)
         except StoreUnavailable:
             return  # the claim ends by itself
 

@@ -55,7 +55,7 @@ class ClaimStore(Protocol):
             owner: The owner of the claim.
         """
 
-    async def settle(self, key_id: str, name: str, claim: Claim) -> None:
+    async def finish(self, key_id: str, name: str, claim: Claim) -> None:
         """Keep an answer for ANSWER_TTL. Nothing, if the claim is another owner's by now.
 
         Args:
@@ -93,7 +93,7 @@ class MemoryClaimStore:
         # Each claim and when it ends. Those without an answer end sooner, and their owners renew
         # them; those with one are in the order in which they end.
         self._open: dict[tuple[str, str], tuple[Claim, float]] = {}
-        self._settled: OrderedDict[tuple[str, str], tuple[Claim, float]] = OrderedDict()
+        self._finished: OrderedDict[tuple[str, str], tuple[Claim, float]] = OrderedDict()
         self._bytes = 0
 
     @property
@@ -111,7 +111,7 @@ class MemoryClaimStore:
         """
         self._expire()
         key = key_id, name
-        kept = self._settled.get(key) or self._open.get(key)
+        kept = self._finished.get(key) or self._open.get(key)
         if kept is not None and kept[1] > self._clock():
             return kept[0]
         self._open[key] = claim, self._clock() + CLAIM_TTL
@@ -129,8 +129,8 @@ class MemoryClaimStore:
         if kept is not None and kept[0].owner == owner:
             self._open[key_id, name] = kept[0], self._clock() + CLAIM_TTL
 
-    async def settle(self, key_id: str, name: str, claim: Claim) -> None:
-        """Keep an answer (see `ClaimStore.settle`).
+    async def finish(self, key_id: str, name: str, claim: Claim) -> None:
+        """Keep an answer (see `ClaimStore.finish`).
 
         Args:
             key_id: The API key.
@@ -138,15 +138,15 @@ class MemoryClaimStore:
             claim: The claim, with its answer.
         """
         key = key_id, name
-        other = self._settled.get(key) or self._open.get(key)
+        other = self._finished.get(key) or self._open.get(key)
         if other is not None and other[0].owner != claim.owner:
             return
         self._open.pop(key, None)
-        if key not in self._settled:
-            self._settled[key] = claim, self._clock() + ANSWER_TTL
+        if key not in self._finished:
+            self._finished[key] = claim, self._clock() + ANSWER_TTL
             self._bytes += len(claim.answer or b"")
         while self._bytes > self._max_bytes:
-            self._forget(next(iter(self._settled)))
+            self._forget(next(iter(self._finished)))
 
     async def release(self, key_id: str, name: str, owner: str) -> None:
         """Give a claim up (see `ClaimStore.release`).
@@ -162,12 +162,12 @@ class MemoryClaimStore:
 
     def _expire(self) -> None:
         now = self._clock()
-        while self._settled:
-            key, (_, end) = next(iter(self._settled.items()))
+        while self._finished:
+            key, (_, end) = next(iter(self._finished.items()))
             if end > now:
                 return
             self._forget(key)
 
     def _forget(self, key: tuple[str, str]) -> None:
-        claim, _ = self._settled.pop(key)
+        claim, _ = self._finished.pop(key)
         self._bytes -= len(claim.answer or b"")

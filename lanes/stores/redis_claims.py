@@ -93,8 +93,8 @@ class RedisClaimStore:
         """
         await self._run(_RENEW, key_id, name, owner, CLAIM_TTL)
 
-    async def settle(self, key_id: str, name: str, claim: Claim) -> None:
-        """Keep an answer (see `ClaimStore.settle`).
+    async def finish(self, key_id: str, name: str, claim: Claim) -> None:
+        """Keep an answer (see `ClaimStore.finish`).
 
         Args:
             key_id: The API key.

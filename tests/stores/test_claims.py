@@ -55,9 +55,9 @@ async def test_an_answer_is_kept_for_all(stores: tuple[ClaimStore, ClaimStore], 
     one, two = stores
     answer = os.urandom(size // 2).hex().encode()
     await one.claim("k", NAME, A)
-    await one.settle("k", NAME, _answered(A, answer))
+    await one.finish("k", NAME, _answered(A, answer))
     assert await two.claim("k", NAME, B) == _answered(A, answer)
-    await two.settle("k", NAME, _answered(B, b"late"))
+    await two.finish("k", NAME, _answered(B, b"late"))
     await two.release("k", NAME, B.owner)
     await one.release("k", NAME, B.owner)
     assert await two.claim("k", NAME, B) == _answered(A, answer)
@@ -89,7 +89,7 @@ async def test_a_claim_without_an_owner_is_free_after_a_while(
             await anyio.sleep(0.05)
     # The old owner is late: the name is another's by now.
     await one.renew("k", NAME, A.owner)
-    await one.settle("k", NAME, _answered(A, b"late"))
+    await one.finish("k", NAME, _answered(A, b"late"))
     await one.release("k", NAME, A.owner)
     assert await one.claim("k", NAME, A) == B
 
@@ -98,7 +98,7 @@ async def test_an_answer_that_comes_after_the_claim_has_ended_is_kept(
     stores: tuple[ClaimStore, ClaimStore],
 ) -> None:
     one, two = stores
-    await one.settle("k", NAME, _answered(A, b"{}"))
+    await one.finish("k", NAME, _answered(A, b"{}"))
     assert await two.claim("k", NAME, B) == _answered(A, b"{}")
 
 
@@ -106,7 +106,7 @@ async def test_memory_forgets_in_time_and_is_bounded() -> None:
     now = 0.0
     store = MemoryClaimStore(1000, clock=lambda: now)
     for number in range(50):
-        await store.settle("k", f"{number:064x}", _answered(A, b"x" * 100))
+        await store.finish("k", f"{number:064x}", _answered(A, b"x" * 100))
         assert store.bytes_held <= 1000
     assert (await store.claim("k", f"{49:064x}", B)).owner == A.owner
     assert await store.claim("k", f"{0:064x}", B) == B
