@@ -73,7 +73,7 @@ class UpstreamSocket(asyncio.Protocol):
     @property
     def busy(self) -> int:
         """How many responses it carries."""
-        return self._switch.busy
+        return 0 if self.ended else self._switch.busy
 
     @property
     def ended(self) -> bool:
