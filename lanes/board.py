@@ -89,7 +89,7 @@ class Board:
         # A lane once named stays: the limit is on distinct names per connection.
         self._lanes: dict[str | None, _Lane] = {}
         # In the order in which their heads became ready. Never filled while a slot is free.
-        self._ready: deque[_Lane] = deque()
+        self._ready: list[_Lane] = []  # few, and an empty deque is large
         self._active = self._waiting = self._waiting_bytes = self._arrivals = 0
         self._closed = False
 
@@ -208,7 +208,7 @@ class Board:
         """Give the free slots to the lanes that have been ready longest."""
         started = []
         while self._ready and self._active < self._max_active:
-            lane = self._ready.popleft()
+            lane = self._ready.pop(0)
             self._step(lane, LaneStep.SLOT)
             _, create = lane.queue.popleft()
             self._active += 1

@@ -42,6 +42,8 @@ class FrameQueue:
         default_model: Serves a create without a `model`.
     """
 
+    __slots__ = ("_bytes", "_default_model", "_frames", "_limits", "_socket", "busy")
+
     def __init__(
         self, socket: PausableSocket, limits: FrameLimits, default_model: str | None
     ) -> None:
@@ -50,11 +52,14 @@ class FrameQueue:
         self._socket = socket
         self._limits = limits
         self._default_model = default_model
-        self._frames: deque[tuple[bytes, bool]] = deque()
+        # Made when it is needed: an empty one costs an idle connection most of a KiB.
+        self._frames: deque[tuple[bytes, bool]] | None = None
         self._bytes = 0
 
     def put(self, data: bytes, *, is_text: bool) -> bool:
         """Queue a frame; return whether `run` has to be started."""
+        if self._frames is None:
+            self._frames = deque()
         self._frames.append((data, is_text))
         self._bytes += len(data)
         if self._bytes > _MAX_WAITING and self.busy:
@@ -76,4 +81,5 @@ class FrameQueue:
                 limits, model = self._limits, self._default_model
                 take(data, is_text, await run_in_cpu_thread(read_large, data, limits, model))
             del data
+        self._frames = None
         self.busy = False

@@ -85,7 +85,7 @@ def a_lane_is_last_in_first_out(original: Any) -> Any:
 @BUGS.plant(Board, "_fill")
 def the_slot_goes_to_the_lane_ready_last(original: Any) -> Any:
     def fill(self: Board) -> list[Create]:
-        self._ready.rotate(1)
+        self._ready[:] = [*self._ready[-1:], *self._ready[:-1]]
         return list(original(self))
 
     return fill
@@ -98,7 +98,7 @@ def a_lane_keeps_its_slot_before_others(original: Any) -> Any:
         if lane is not None and lane.queue and lane.state is LaneState.RUNNING:
             self._step(lane, LaneStep.NEXT)
             self._active -= 1
-            self._ready.appendleft(lane)
+            self._ready.insert(0, lane)
             return self._fill()
         return list(original(self, stream_id))
 
