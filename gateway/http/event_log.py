@@ -106,6 +106,7 @@ class EventLog(PacedStreams):
 
     def end(self) -> None:
         """Note that the worker is done."""
+        self.on_full = _nothing  # it leads to the worker, and so back here (D13)
         if self.fault is None:
             self.response = response_in(self._last)
         self.close()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from tests.support.alive import MARK, twice
+from tests.support.alive import twice
 from tests.support.events import created, delta, in_progress, opened, reply
 from tests.support.exchange import hung_up
 from tests.support.http_client import posted
@@ -108,18 +108,14 @@ async def left_in_mid_answer(
         await hung_up(exchange)
 
 
-@pytest.mark.parametrize("named", [False, True], ids=["", "named"])
+ANSWERED: list[Scene] = [answered, broken_off, refused_upstream, refused_here]
+LEFT: list[Scene] = [left_before_the_head, left_in_mid_answer]
+
+
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize(
-    "scene",
-    [
-        answered,
-        broken_off,
-        refused_upstream,
-        refused_here,
-        left_before_the_head,
-        left_in_mid_answer,
-    ],
+    ("scene", "named"),
+    [*((scene, False) for scene in ANSWERED + LEFT), *((scene, True) for scene in ANSWERED)],
 )
 async def test_nothing_outlives_a_create_over_http(
     scene: Scene, *, stream: bool, named: bool
@@ -128,7 +124,7 @@ async def test_nothing_outlives_a_create_over_http(
 
     async def play() -> None:
         headers = {"idempotency-key": f"one {next(numbers)}"} if named else {}
-        await scene(stand, {"stream": stream, "user": MARK}, headers)
+        await scene(stand, {"stream": stream}, headers)
         stand.fake.exchanges.clear()
 
     async with standing(retries=0) as stand:
