@@ -12,6 +12,7 @@ from gateway.client.frame_queue import FrameQueue
 from gateway.client.frames import FrameRefusal, read
 from gateway.client.large_frames import LARGE, FrameLimits
 from gateway.client.outbox import SocketOutbox
+from gateway.client.paced_writer import WaterMarks
 from gateway.config.configured_upstreams import default_model
 from lanes.board import Board, LaneState
 from lanes.errors import ClientFault, UpstreamFault, cancelled
@@ -93,11 +94,9 @@ class ClientConnection:
     async def serve(self, receive: Callable[[], Awaitable[Mapping[str, Any]]]) -> None:
         """Serve until the client leaves or its time is up; its upstream calls end with it."""
         settings = self._settings
+        pace = self._outbox.pause, self._outbox.resume
         self._socket.bound(
-            settings.send_buffer_bytes,
-            settings.stall_timeout,
-            self._outbox.pause,
-            self._outbox.resume,
+            WaterMarks(settings.send_buffer_bytes, settings.stall_timeout, *pace),
         )
         # A timer costs an idle connection less than a task. It goes through the socket's queue,
         # because only a task may start other tasks.

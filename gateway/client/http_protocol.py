@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.client.http_reading import HttpReading
-from gateway.client.paced_writer import PacedWriter
+from gateway.client.paced_writer import PacedWriter, WaterMarks
 from gateway.client.peers import EXTENSION
 from gateway.client.reading_stage import Stage
 from gateway.client.refusal import UpgradeRefused
@@ -89,25 +89,11 @@ class ClientHttp(HttpReading):
         if self._visit is not None:
             self._visit.keyed()
 
-    def bound(
-        self,
-        high: int,
-        stall_timeout: float,
-        on_full: Callable[[], None],
-        on_room: Callable[[], None],
-    ) -> None:
-        """Bound the unsent data (D10).
-
-        Args:
-            high: Bytes of unsent data at which the connection is full.
-            stall_timeout: Seconds after which a client that takes nothing of a full connection is
-                dropped.
-            on_full: Called when the connection gets full.
-            on_room: Called when half of `high` is left.
-        """
+    def bound(self, marks: WaterMarks) -> None:
+        """Bound the unsent data; a client that takes nothing of it in time is dropped (D10)."""
         if self._writer is None:
             self._writer = PacedWriter(self.transport, self.loop)
-        self._writer.bound(high, stall_timeout, on_full, on_room, self.transport.abort)
+        self._writer.bound(marks, self.transport.abort)
 
     def write(self, data: bytes) -> None:
         """Write a part of a response's body as it is, unless the connection is closing.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if sys.platform == "linux":
@@ -13,6 +14,23 @@ if sys.platform == "linux":
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
+
+
+@dataclass(frozen=True, slots=True)
+class WaterMarks:
+    """How much of what is written may wait for the client, and who is told of it (D10).
+
+    Attributes:
+        high: Unsent bytes at which a connection is full.
+        stall_timeout: Seconds in which a full one has to get rid of something.
+        on_full: Called when it gets full.
+        on_room: Called when half of `high` is left.
+    """
+
+    high: int
+    stall_timeout: float
+    on_full: Callable[[], None]
+    on_room: Callable[[], None]
 
 
 class PacedWriter:
@@ -38,26 +56,11 @@ class PacedWriter:
         self._timeout = 0.0
         self._watch: asyncio.TimerHandle | None = None
 
-    def bound(
-        self,
-        high: int,
-        stall_timeout: float,
-        on_full: Callable[[], None],
-        on_room: Callable[[], None],
-        on_stall: Callable[[], None],
-    ) -> None:
-        """Bound the unsent bytes.
-
-        Args:
-            high: Unsent bytes at which the socket is full.
-            stall_timeout: Seconds in which a full socket has to get rid of something.
-            on_full: Called when the socket gets full.
-            on_room: Called when half of `high` is left.
-            on_stall: Called when the client took nothing in that time.
-        """
-        self._on_full, self._on_room, self._on_stall = on_full, on_room, on_stall
-        self._timeout = stall_timeout
-        self._transport.set_write_buffer_limits(high=high, low=high // 2)
+    def bound(self, marks: WaterMarks, on_stall: Callable[[], None]) -> None:
+        """Bound the unsent bytes; `on_stall` is called when a full socket lost none in time."""
+        self._on_full, self._on_room, self._on_stall = marks.on_full, marks.on_room, on_stall
+        self._timeout = marks.stall_timeout
+        self._transport.set_write_buffer_limits(high=marks.high, low=marks.high // 2)
 
     def write(self, data: bytes) -> None:
         """Write bytes as they are."""

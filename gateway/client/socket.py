@@ -1,7 +1,6 @@
 """One client's WebSocket: uvicorn's, with the reading, writing, pinging and closing lanes need.
 
-It depends on names that uvicorn does not promise to keep (D3); tests/wire/test_uvicorn_names.py
-lists each one and its use.
+tests/wire/test_uvicorn_names.py lists the names of uvicorn's that it depends on (D3).
 """
 
 from __future__ import annotations
@@ -11,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame, Opcode
+from websockets.streams import StreamReader
 
 from gateway.client.handshake import Handshake
-from gateway.client.moving_reader import MovingReader
+from gateway.client.large_frames import LARGE
 from gateway.client.peers import EXTENSION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Generator
 
     from websockets.frames import Close
+
+    from gateway.client.paced_writer import WaterMarks
 
 _UTF8 = codecs.getincrementaldecoder("utf-8")
 #: Bytes of a text frame beyond ASCII that are checked before they are parsed; in a larger one the
@@ -27,6 +29,23 @@ _UTF8 = codecs.getincrementaldecoder("utf-8")
 CHECKED_AT_ONCE = 1 << 20
 #: Bytes to parse at a time: parsed, tiny frames take two hundred times their size.
 SLICE = 16 * 1024
+
+
+class _MovingReader(StreamReader):
+    """A reader that moves a large frame out of its buffer, where the base copies it (D33)."""
+
+    def read_exact(self, n: int) -> Generator[None, None, bytearray]:
+        """Read so many bytes (see `StreamReader.read_exact`)."""
+        return self._moved(n) if n > LARGE else super().read_exact(n)
+
+    def _moved(self, n: int) -> Generator[None, None, bytearray]:
+        while len(self.buffer) < n:
+            if self.eof:
+                raise EOFError("the stream ends within a frame")
+            yield
+        moved, self.buffer = self.buffer, self.buffer[n:]
+        del moved[n:]
+        return moved
 
 
 class ClientSocket(Handshake):
@@ -46,27 +65,13 @@ class ClientSocket(Handshake):
         self._received_at = 0.0
         self._drained_at_ping = 0
         self._parsing = self._held = False
-        self.conn.reader.__class__ = MovingReader
+        self.conn.reader.__class__ = _MovingReader
 
     # Writing
 
-    def bound(
-        self,
-        high: int,
-        stall_timeout: float,
-        on_full: Callable[[], None],
-        on_room: Callable[[], None],
-    ) -> None:
-        """Bound the unsent data (D10).
-
-        Args:
-            high: Bytes of unsent data at which the socket is full.
-            stall_timeout: Seconds after which a peer that takes nothing of a full socket is closed
-                with 1013.
-            on_full: Called when the socket gets full.
-            on_room: Called when half of `high` is left.
-        """
-        self.writer.bound(high, stall_timeout, on_full, on_room, self._stalled)
+    def bound(self, marks: WaterMarks) -> None:
+        """Bound the unsent data; a peer that takes nothing of it in time gets 1013 (D10)."""
+        self.writer.bound(marks, self._stalled)
 
     def write_frames(self, frames: bytes) -> None:
         """Write complete frames, unless the connection is closing."""

@@ -9,6 +9,7 @@ import anyio
 from starlette.responses import Response
 
 from gateway.client.contained import contained
+from gateway.client.paced_writer import WaterMarks
 from gateway.http.errors import refusal
 from gateway.http.sse import SseWriter
 
@@ -31,21 +32,8 @@ _STREAM_HEADERS = [
 class Wire(Protocol):
     """A client's connection, as an answer writes to it."""
 
-    def bound(
-        self,
-        high: int,
-        stall_timeout: float,
-        on_full: Callable[[], None],
-        on_room: Callable[[], None],
-    ) -> None:
-        """Bound the unsent bytes (D10).
-
-        Args:
-            high: Unsent bytes at which it is full.
-            stall_timeout: Seconds in which a full one has to get rid of something.
-            on_full: Called when it gets full.
-            on_room: Called when half of `high` is left.
-        """
+    def bound(self, marks: WaterMarks) -> None:
+        """Bound the unsent bytes (D10)."""
 
     def write(self, data: bytes) -> None:
         """Write a part of the body as it is."""
@@ -78,11 +66,11 @@ class Wires:
             on_full: Called when it gets full.
             on_room: Called when there is room again.
         """
-        wire.bound(self.high, self.stall_timeout, on_full, on_room)
+        wire.bound(WaterMarks(self.high, self.stall_timeout, on_full, on_room))
 
     def finish(self, wire: Wire) -> None:
         """Let the client read what is left, as long as it reads."""
-        wire.bound(0, self.stall_timeout, _nothing, _nothing)
+        wire.bound(WaterMarks(0, self.stall_timeout, _nothing, _nothing))
 
 
 def _nothing() -> None:

@@ -21,6 +21,7 @@ from lanes.events import new_id
 from lanes.history.archive import translated
 from lanes.history.entries import Entry, reference
 from lanes.stores.conversations import (
+    Addition,
     Conversation,
     ConversationItem,
     ConversationKey,
@@ -125,7 +126,7 @@ class ConversationRequests:
             taken = await self._taken(key, entries)
             items = given_items(entries, taken, new_id)
             token = secrets.token_hex(8)
-            added = await self._store.append(key, items, token, self._bounds)
+            added = await self._store.append(key, Addition(items, token, self._bounds))
         if not added:
             raise conversation_not_found(key.id)
         return await listed(items, include)

@@ -19,13 +19,7 @@ class WrappableSteering(Protocol[Inner]):
     def steer(
         self, steer_id: str, messages: list[dict[str, Any]], refused: Callable[[], None]
     ) -> None:
-        """Pass a steer on (see `lanes.ports.BackendSteering.steer`).
-
-        Args:
-            steer_id: The id of the submission.
-            messages: Its input as typed user messages.
-            refused: Called if the backend does not take it.
-        """
+        """Pass a steer on (see `lanes.ports.BackendSteering.steer`)."""
 
     async def follow(self, steers: Sequence[str]) -> Inner | None:
         """Return the backend's own successor, if it carries just these steers."""

@@ -20,7 +20,13 @@ from lanes.events import new_id
 from lanes.history.archive import translated
 from lanes.history.lineage import ENTRY_BYTES, Node
 from lanes.stores.base import ChainTooLong
-from lanes.stores.conversations import ConversationFull, ConversationKey, ItemBounds, is_ours
+from lanes.stores.conversations import (
+    Addition,
+    ConversationFull,
+    ConversationKey,
+    ItemBounds,
+    is_ours,
+)
 from lanes.stream.run_states import KEPT
 from steering.errors import StoreUnavailable
 
@@ -118,7 +124,7 @@ class ConversationTurn:
             items = given + output_items(run.final, run.entries())
             for attempt in range(1, _ATTEMPTS + 1):
                 try:
-                    await self._store.append(self._key, items, self._token)
+                    await self._store.append(self._key, Addition(items, self._token))
                     break
                 except StoreUnavailable:
                     if attempt == _ATTEMPTS:

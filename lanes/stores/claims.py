@@ -102,13 +102,7 @@ class MemoryClaimStore:
         return self._bytes
 
     async def claim(self, key_id: str, name: str, claim: Claim) -> Claim:
-        """Return the claim on this name (see `ClaimStore.claim`).
-
-        Args:
-            key_id: The API key that asks.
-            name: Which requests are the same.
-            claim: Who answers them if nobody does.
-        """
+        """Return the claim on this name (see `ClaimStore.claim`)."""
         self._expire()
         key = key_id, name
         kept = self._finished.get(key) or self._open.get(key)
@@ -118,25 +112,13 @@ class MemoryClaimStore:
         return claim
 
     async def renew(self, key_id: str, name: str, owner: str) -> None:
-        """Keep a claim longer (see `ClaimStore.renew`).
-
-        Args:
-            key_id: The API key.
-            name: The name.
-            owner: The owner of the claim.
-        """
+        """Keep a claim longer (see `ClaimStore.renew`)."""
         kept = self._open.get((key_id, name))
         if kept is not None and kept[0].owner == owner:
             self._open[key_id, name] = kept[0], self._clock() + CLAIM_TTL
 
     async def finish(self, key_id: str, name: str, claim: Claim) -> None:
-        """Keep an answer (see `ClaimStore.finish`).
-
-        Args:
-            key_id: The API key.
-            name: The name.
-            claim: The claim, with its answer.
-        """
+        """Keep an answer (see `ClaimStore.finish`)."""
         key = key_id, name
         other = self._finished.get(key) or self._open.get(key)
         if other is not None and other[0].owner != claim.owner:
@@ -149,13 +131,7 @@ class MemoryClaimStore:
             self._forget(next(iter(self._finished)))
 
     async def release(self, key_id: str, name: str, owner: str) -> None:
-        """Give a claim up (see `ClaimStore.release`).
-
-        Args:
-            key_id: The API key.
-            name: The name.
-            owner: The owner of the claim.
-        """
+        """Give a claim up (see `ClaimStore.release`)."""
         kept = self._open.get((key_id, name))
         if kept is not None and kept[0].owner == owner:
             del self._open[key_id, name]

@@ -130,6 +130,21 @@ class ItemNotFound(ClientFault):
         super().__init__(message, code="item_not_found", status=404, param=param)
 
 
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """Items for the end of a conversation.
+
+    Attributes:
+        items: The items.
+        token: Names this addition, in 16 hex digits, so that a second try adds nothing.
+        bounds: How much the conversation may hold then; None if there is no bound.
+    """
+
+    items: Sequence[ConversationItem]
+    token: str
+    bounds: ItemBounds | None = None
+
+
 class ConversationStore(Protocol):
     """Keeps conversations by API key: another key's id looks exactly like an unknown one.
 
@@ -161,23 +176,11 @@ class ConversationStore(Protocol):
     async def delete(self, key: ConversationKey) -> bool:
         """Forget a conversation and its items; return False if the key has no such one."""
 
-    async def append(
-        self,
-        key: ConversationKey,
-        items: Sequence[ConversationItem],
-        token: str,
-        bounds: ItemBounds | None = None,
-    ) -> bool:
+    async def append(self, key: ConversationKey, addition: Addition) -> bool:
         """Add items at the end, all or none; return False if the key has no such conversation.
 
-        Args:
-            key: The conversation.
-            items: The items.
-            token: Names this addition, in 16 hex digits, so that a second try adds nothing.
-            bounds: How much the conversation may hold then; None if there is no bound.
-
         Raises:
-            ConversationFull: It would hold more; nothing was added.
+            ConversationFull: It would hold more than `addition.bounds`; nothing was added.
         """
 
     async def items(self, key: ConversationKey) -> list[ConversationItem] | None:

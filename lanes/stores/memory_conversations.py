@@ -11,6 +11,7 @@ from lanes.history.lineage import NODE_BYTES
 from lanes.stores.base import STORE_TTL
 from lanes.stores.conversations import (
     MAX_CONVERSATIONS,
+    Addition,
     ConversationFull,
     ConversationKey,
     ItemNotFound,
@@ -20,7 +21,7 @@ from lanes.stores.conversations import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lanes.stores.conversations import Conversation, ConversationItem, ItemBounds, Page
+    from lanes.stores.conversations import Conversation, ConversationItem, Page
 
 #: Additions remembered for each conversation, so that a second try adds nothing.
 _TOKENS = 64
@@ -81,13 +82,7 @@ class MemoryConversationStore:
     async def create(
         self, key_id: str, conversation: Conversation, items: Sequence[ConversationItem]
     ) -> None:
-        """Keep a new conversation (see `ConversationStore.create`).
-
-        Args:
-            key_id: The API key whose it is.
-            conversation: The conversation.
-            items: Its first items.
-        """
+        """Keep a new conversation (see `ConversationStore.create`)."""
         if self._find(ConversationKey(key_id, conversation.id)) is not None:
             return
         mine = self._kept.get(key_id, ())
@@ -119,21 +114,9 @@ class MemoryConversationStore:
         self._forget(key)
         return True
 
-    async def append(
-        self,
-        key: ConversationKey,
-        items: Sequence[ConversationItem],
-        token: str,
-        bounds: ItemBounds | None = None,
-    ) -> bool:
-        """Add items at the end (see `ConversationStore.append`).
-
-        Args:
-            key: The conversation.
-            items: The items.
-            token: Names this addition.
-            bounds: How much the conversation may hold then.
-        """
+    async def append(self, key: ConversationKey, addition: Addition) -> bool:
+        """Add items at the end (see `ConversationStore.append`)."""
+        items, token, bounds = addition.items, addition.token, addition.bounds
         kept = self._find(key)
         if kept is None:
             return False

@@ -74,45 +74,21 @@ class RedisClaimStore:
         self._prefix = prefix
 
     async def claim(self, key_id: str, name: str, claim: Claim) -> Claim:
-        """Return the claim on this name (see `ClaimStore.claim`).
-
-        Args:
-            key_id: The API key that asks.
-            name: Which requests are the same.
-            claim: Who answers them if nobody does.
-        """
+        """Return the claim on this name (see `ClaimStore.claim`)."""
         return await _read(await self._run(_CLAIM, key_id, name, _head(claim), CLAIM_TTL))
 
     async def renew(self, key_id: str, name: str, owner: str) -> None:
-        """Keep a claim longer (see `ClaimStore.renew`).
-
-        Args:
-            key_id: The API key.
-            name: The name.
-            owner: The owner of the claim.
-        """
+        """Keep a claim longer (see `ClaimStore.renew`)."""
         await self._run(_RENEW, key_id, name, owner, CLAIM_TTL)
 
     async def finish(self, key_id: str, name: str, claim: Claim) -> None:
-        """Keep an answer (see `ClaimStore.finish`).
-
-        Args:
-            key_id: The API key.
-            name: The name.
-            claim: The claim, with its answer.
-        """
+        """Keep an answer (see `ClaimStore.finish`)."""
         answer = claim.answer or b""
         packed = await run_sync(pack, answer) if len(answer) > THREAD_OVER else pack(answer)
         await self._run(_SETTLE, key_id, name, claim.owner, _head(claim) + packed, ANSWER_TTL)
 
     async def release(self, key_id: str, name: str, owner: str) -> None:
-        """Give a claim up (see `ClaimStore.release`).
-
-        Args:
-            key_id: The API key.
-            name: The name.
-            owner: The owner of the claim.
-        """
+        """Give a claim up (see `ClaimStore.release`)."""
         await self._run(_RELEASE, key_id, name, owner)
 
     async def _run(

@@ -32,6 +32,7 @@ from lanes.stores.conversation_scripts import (
 )
 from lanes.stores.conversations import (
     MAX_CONVERSATIONS,
+    Addition,
     Conversation,
     ConversationFull,
     ConversationItem,
@@ -46,7 +47,7 @@ from steering.redis.guard import RedisGuard
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lanes.stores.conversations import ItemBounds, Page
+    from lanes.stores.conversations import Page
     from steering.redis.guard import RedisClient
     from steering.redis.scripts import LuaScript
 
@@ -93,13 +94,7 @@ class RedisConversationStore:
     async def create(
         self, key_id: str, conversation: Conversation, items: Sequence[ConversationItem]
     ) -> None:
-        """Keep a new conversation (see `ConversationStore.create`).
-
-        Args:
-            key_id: The API key whose it is.
-            conversation: The conversation.
-            items: Its first items.
-        """
+        """Keep a new conversation (see `ConversationStore.create`)."""
         now, most, ttl = self._clock(), self._max_conversations, self._store_ttl
         noted: list[_Arg] = [f"{now:f}", f"{now + ttl:f}", conversation.id, most, ttl]
         size = str(sum(item.size for item in items)).encode()
@@ -147,21 +142,9 @@ class RedisConversationStore:
         await self._guard.run(ask, key.key_id)
         return True
 
-    async def append(
-        self,
-        key: ConversationKey,
-        items: Sequence[ConversationItem],
-        token: str,
-        bounds: ItemBounds | None = None,
-    ) -> bool:
-        """Add items at the end (see `ConversationStore.append`).
-
-        Args:
-            key: The conversation.
-            items: The items.
-            token: Names this addition.
-            bounds: How much the conversation may hold then.
-        """
+    async def append(self, key: ConversationKey, addition: Addition) -> bool:
+        """Add items at the end (see `ConversationStore.append`)."""
+        items, token, bounds = addition.items, addition.token, addition.bounds
         size = sum(item.size for item in items)
         most = (_NO_BOUND, _NO_BOUND) if bounds is None else (bounds.items, bounds.bytes)
         added: list[_Arg] = [token, size, *most, *await _packed(items)]

@@ -32,8 +32,13 @@ def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
 
 
 def lacking(names: list[str], docstring: str | None) -> list[str]:
-    """Return the parameters that have no line of their own, if there are more than two."""
+    """Return the parameters that have no line of their own, if there are more than two.
+
+    What names the method of a contract, "(see `Contract.method`)", leaves them to that.
+    """
     lines = docstring or ""
+    if "(see `" in lines:
+        return []
     return [
         name
         for name in names

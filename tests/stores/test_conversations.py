@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from lanes.stores.conversations import (
+    Addition,
     Conversation,
     ConversationFull,
     ConversationItem,
@@ -74,7 +75,7 @@ async def test_what_is_created_is_there_for_its_key_alone(stores: Stores) -> Non
         assert await two.page(key, Page()) is None
         assert await two.item(key, "a") is None
         assert await two.update(key, {}) is None
-        assert not await two.append(key, [item("c")], TOKENS[0])
+        assert not await two.append(key, Addition([item("c")], TOKENS[0]))
         assert not await two.remove(key, "a")
         assert not await two.delete(key)
     assert await one.items(KEY) == kept
@@ -83,7 +84,7 @@ async def test_what_is_created_is_there_for_its_key_alone(stores: Stores) -> Non
 async def test_creating_again_changes_nothing(stores: Stores) -> None:
     one, two = stores
     await one.create("k", MADE, [item("a")])
-    await two.append(KEY, [item("b")], TOKENS[0])
+    await two.append(KEY, Addition([item("b")], TOKENS[0]))
     await two.create("k", MADE, [item("a")])
     assert names(await one.items(KEY)) == ["a", "b"]
 
@@ -101,9 +102,9 @@ async def test_items_are_added_all_at_once_and_one_time(stores: Stores) -> None:
     await one.create("k", MADE, [])
     assert await one.items(KEY) == []
     added = [item(f"n{n}") for n in range(50)]
-    assert await one.append(KEY, added, TOKENS[0])
-    assert await two.append(KEY, [item("last")], TOKENS[1])
-    assert await one.append(KEY, added, TOKENS[0])
+    assert await one.append(KEY, Addition(added, TOKENS[0]))
+    assert await two.append(KEY, Addition([item("last")], TOKENS[1]))
+    assert await one.append(KEY, Addition(added, TOKENS[0]))
     assert names(await two.items(KEY)) == [*(f"n{n}" for n in range(50)), "last"]
 
 
@@ -113,7 +114,7 @@ async def test_writers_at_once_do_not_mix(stores: Stores) -> None:
 
     async def write(store: ConversationStore, turn: int) -> None:
         added = [item(f"{turn}.{n}") for n in range(4)]
-        assert await store.append(KEY, added, TOKENS[turn])
+        assert await store.append(KEY, Addition(added, TOKENS[turn]))
 
     async with anyio.create_task_group() as tasks:
         for turn in range(20):
@@ -151,7 +152,7 @@ async def test_no_id_is_taken_for_what_comes_before_the_items(
     one, two = stores
     await one.create("k", MADE, [])
     assert await two.item(KEY, bytes_like) is None
-    await one.append(KEY, [item(bytes_like)], TOKENS[0])
+    await one.append(KEY, Addition([item(bytes_like)], TOKENS[0]))
     found = await two.item(KEY, bytes_like)
     assert found is not None
     assert found.id == bytes_like
@@ -164,7 +165,7 @@ async def test_an_item_is_removed_and_the_others_stay_in_order(stores: Stores) -
     assert not await two.remove(KEY, "b")
     assert names(await two.items(KEY)) == ["a", "c", "d"]
     assert await two.remove(KEY, "d")
-    assert await two.append(KEY, [item("e")], TOKENS[0])
+    assert await two.append(KEY, Addition([item("e")], TOKENS[0]))
     assert names(await one.items(KEY)) == ["a", "c", "e"]
     for name in "ace":
         assert await one.remove(KEY, name)
@@ -178,16 +179,16 @@ async def test_a_full_conversation_takes_nothing_until_there_is_room(stores: Sto
     size = item("a").size
     for bounds in (ItemBounds(2), ItemBounds(9, 2 * size)):
         with pytest.raises(ConversationFull):
-            await two.append(KEY, [item("b"), item("c")], TOKENS[0], bounds)
+            await two.append(KEY, Addition([item("b"), item("c")], TOKENS[0], bounds))
         assert names(await one.items(KEY)) == ["a"]
-    assert await two.append(KEY, [item("b")], TOKENS[1], ItemBounds(2, 2 * size))
+    assert await two.append(KEY, Addition([item("b")], TOKENS[1], ItemBounds(2, 2 * size)))
     with pytest.raises(ConversationFull):
-        await two.append(KEY, [item("c")], TOKENS[2], ItemBounds(9, 2 * size))
+        await two.append(KEY, Addition([item("c")], TOKENS[2], ItemBounds(9, 2 * size)))
     await two.remove(KEY, "a")
-    assert await two.append(KEY, [item("c")], TOKENS[3], ItemBounds(2, 2 * size))
+    assert await two.append(KEY, Addition([item("c")], TOKENS[3], ItemBounds(2, 2 * size)))
     assert names(await one.items(KEY)) == ["b", "c"]
     # What a response said finds room in any case.
-    assert await two.append(KEY, [item("d"), item("e")], TOKENS[4])
+    assert await two.append(KEY, Addition([item("d"), item("e")], TOKENS[4]))
 
 
 async def test_a_key_has_so_many_conversations(stores: Stores) -> None:
@@ -209,7 +210,7 @@ async def test_a_deleted_conversation_takes_nothing_more(stores: Stores) -> None
     await one.create("k", MADE, [item("a")])
     assert await two.delete(KEY)
     assert not await two.delete(KEY)
-    assert not await one.append(KEY, [item("b")], TOKENS[0])
+    assert not await one.append(KEY, Addition([item("b")], TOKENS[0]))
     assert await one.update(KEY, {}) is None
     assert await one.get(KEY) is None
 
@@ -243,7 +244,7 @@ async def test_the_memory_forgets_what_nobody_changed_for_so_long() -> None:
     await store.create("k", MADE, [])
     await store.create("k", Conversation(OTHER, 1, {}), [])
     now = 6
-    await store.append(KEY, [item("a")], TOKENS[0])
+    await store.append(KEY, Addition([item("a")], TOKENS[0]))
     now = 11
     assert await store.get(ConversationKey("k", OTHER)) is None
     assert await store.get(KEY) is not None
@@ -265,7 +266,7 @@ async def test_an_engine_keeps_nothing_for_ever(engine: Engine | None) -> None:
         assert len(keys) == 2
         for key in keys:
             await client.expire(key, 7)
-        await store.append(KEY, [item("b")], TOKENS[0])
+        await store.append(KEY, Addition([item("b")], TOKENS[0]))
         assert [await client.ttl(key) > 7 for key in keys] == [True, True]
         # One that has ended takes no room.
         now = 1051.0

@@ -10,6 +10,7 @@ import pytest
 
 from lanes.errors import ClientFault
 from lanes.stores.conversations import (
+    Addition,
     Conversation,
     ConversationItem,
     ConversationKey,
@@ -45,8 +46,8 @@ def _call(draw: random.Random) -> Call:
     conversation = Conversation(key.id, draw.randrange(9), {"n": "x"})
     calls: list[Call] = [
         lambda store: store.create(key.key_id, conversation, items),
-        lambda store: store.append(key, items, token, bounds),
-        lambda store: store.append(key, items, token, bounds),
+        lambda store: store.append(key, Addition(items, token, bounds)),
+        lambda store: store.append(key, Addition(items, token, bounds)),
         lambda store: store.items(key),
         lambda store: store.page(key, page),
         lambda store: store.page(key, page),

@@ -12,6 +12,7 @@ from gateway.persistence import redis_client
 from lanes.history.archive import Archive, ArchiveUnavailable
 from lanes.stores.base import MAX_CHAIN, StoredResponse
 from lanes.stores.conversations import (
+    Addition,
     Conversation,
     ConversationItem,
     ConversationKey,
@@ -97,7 +98,7 @@ async def calls(url: str) -> AsyncIterator[dict[str, Callable[[], Awaitable[Any]
             "talk": lambda: talks.get(TALK),
             "change": lambda: talks.update(TALK, {}),
             "end": lambda: talks.delete(TALK),
-            "add": lambda: talks.append(TALK, [SAID], "f" * 16),
+            "add": lambda: talks.append(TALK, Addition([SAID], "f" * 16)),
             "items": lambda: talks.items(TALK),
             "page": lambda: talks.page(TALK, Page(after="a")),
             "item": lambda: talks.item(TALK, "a"),

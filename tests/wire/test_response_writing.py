@@ -10,6 +10,7 @@ import anyio
 import uvicorn
 
 from gateway.client.http_protocol import ClientHttp
+from gateway.client.paced_writer import WaterMarks
 from gateway.client.peers import EXTENSION, Peers, show_key
 from tests.support.hang_guard import HANG
 from tests.support.raw_answer import head, rest
@@ -44,7 +45,7 @@ class Writer:
         await receive()
         show_key(scope)
         self.room.set()
-        client.bound(1 << 20, self.stall_timeout, self.pause, self.resume)
+        client.bound(WaterMarks(1 << 20, self.stall_timeout, self.pause, self.resume))
         await send({"type": "http.response.start", "status": 200, "headers": []})
         for _ in range(self.count):
             await self.room.wait()

@@ -63,6 +63,20 @@ class SocketFull(TransientAnswer):
     """The backend accepts no more responses on this socket, but may on another."""
 
 
+class FaultHolder:
+    """What waits for an answer in vain keeps why, until somebody asks."""
+
+    _fault: Exception | None = None
+
+    def _raise_fault(self) -> None:
+        """Raise the fault, if there is one, and let go of it: its frames refer to this object."""
+        if self._fault is not None:
+            try:
+                raise self._fault
+            finally:
+                self._fault = None
+
+
 def backend_fault(
     message: str, *, status: int = 502, kind: type[UpstreamFault] = UpstreamFault
 ) -> UpstreamFault:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from gateway.upstream.transport.faults import backend_fault
+from gateway.upstream.transport.faults import FaultHolder, backend_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _DRAIN_SECONDS = 1.0
 
 
-class HttpReply:
+class HttpReply(FaultHolder):
     """The answer on a connection, which belongs to it until the body ends or it closes it.
 
     Time in which it does not read does not count as silence.
@@ -36,7 +36,6 @@ class HttpReply:
         self._timeout = first_byte_timeout
         self._head: asyncio.Future[None] = self._loop.create_future()
         self._over: asyncio.Future[None] = self._loop.create_future()
-        self._fault: Exception | None = None
         self._request_over = False  # whether the backend is done with the request
         self._on_request_over: Callable[[], None] = _do_nothing
         self._kept = bytearray()
@@ -143,14 +142,6 @@ class HttpReply:
         self._end_request()
 
     # -- private --
-
-    def _raise_fault(self) -> None:
-        """Raise the fault, if there is one, and let go of it: its frames refer to this answer."""
-        if self._fault is not None:
-            try:
-                raise self._fault
-            finally:
-                self._fault = None
 
     def _finish(self) -> None:
         self._connection = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from gateway.upstream.transport.faults import backend_fault
+from gateway.upstream.transport.faults import FaultHolder, backend_fault
 from lanes.errors import UpstreamFault
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lanes.ports import Event
 
 
-class WebSocketStream:
+class WebSocketStream(FaultHolder):
     """The events of one response, as they arrive.
 
     The socket is never paused for one of its lanes: the stream keeps what a slow client does not
@@ -30,7 +30,6 @@ class WebSocketStream:
         self._leave = leave
         self._head: asyncio.Future[None] = self._loop.create_future()
         self._over: asyncio.Future[None] = self._loop.create_future()
-        self._fault: Exception | None = None
         self._sink: Callable[[list[Event]], None] | None = None
         self._paused = False
         self._kept: list[Event] = []
@@ -187,14 +186,6 @@ class WebSocketStream:
                 waiter.set_result(None)
         self._sink = None
         self._leave = _do_nothing  # its lane refers to this stream
-
-    def _raise_fault(self) -> None:
-        """Raise the fault, if there is one, and let go of it: its frames refer to this stream."""
-        if self._fault is not None:
-            try:
-                raise self._fault
-            finally:
-                self._fault = None
 
     def _watch(self) -> None:
         """Fail if the backend was silent for too long, else set the timer of all events again."""
