@@ -69,12 +69,12 @@ class FaultHolder:
     _fault: Exception | None = None
 
     def _raise_fault(self) -> None:
-        """Raise the fault, if there is one, and let go of it: its frames refer to this object."""
-        if self._fault is not None:
-            try:
-                raise self._fault
-            finally:
-                self._fault = None
+        """Raise the fault that there is, and let go of it: its frames refer to this object."""
+        assert self._fault is not None
+        try:
+            raise self._fault
+        finally:
+            self._fault = None
 
 
 def backend_fault(

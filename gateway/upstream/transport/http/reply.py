@@ -51,7 +51,8 @@ class HttpReply(FaultHolder):
     async def head(self) -> None:
         """Wait for `status` and `headers`. Raises UpstreamFault."""
         await self._head
-        self._raise_fault()
+        if self._fault is not None:
+            self._raise_fault()
 
     def start(self, consume: Callable[[bytes], None]) -> None:
         """Pass on the body that has arrived, and from now on each read from within that read."""
@@ -72,13 +73,15 @@ class HttpReply(FaultHolder):
         Raises UpstreamFault if the body breaks off, or the error given to `fail`.
         """
         await self._over
-        self._raise_fault()
+        if self._fault is not None:
+            self._raise_fault()
 
     async def until(self, arrival: asyncio.Future[None]) -> None:
         """Wait for `arrival`, or for the body's end. Raises as `end` does, unless it arrived."""
         await asyncio.wait((arrival, self._over), return_when=asyncio.FIRST_COMPLETED)
         if not arrival.done():
-            self._raise_fault()
+            if self._fault is not None:
+                self._raise_fault()
 
     def pause(self) -> None:
         """Stop reading until `resume`. Idempotent."""

@@ -61,7 +61,8 @@ class WebSocketStream(FaultHolder):
     async def head(self) -> None:
         """Wait for the first event. Raises UpstreamFault."""
         await self._head
-        self._raise_fault()
+        if self._fault is not None:
+            self._raise_fault()
 
     async def first(self) -> list[Event]:
         """Return the first events, which `relay` passes on later; none if the response has none."""
@@ -81,7 +82,8 @@ class WebSocketStream(FaultHolder):
         try:
             self._pass_kept()
             await self._over
-            self._raise_fault()
+            if self._fault is not None:
+                self._raise_fault()
         finally:
             self.close()
 
