@@ -170,7 +170,7 @@ class ClientConnection:
         frame: Frame | None = None,
     ) -> None:
         """Act on a frame; a large one was read already."""
-        if self._socket.unsent > 2 * self._settings.send_buffer_bytes:
+        if self._outbox.paused and self._socket.unsent > 2 * self._settings.send_buffer_bytes:
             # Answers alone have piled up: the client sends on and on, and reads nothing (D10).
             self._socket.end(1013, "slow_consumer")
             return

@@ -31,12 +31,13 @@ class PacedStreams:
 
     def __init__(self) -> None:
         self._streams: set[Stream] = set()
-        self._paused = False
+        #: Whether the client is so far behind that its upstreams wait.
+        self.paused = False
 
     def attach(self, stream: Stream) -> None:
         """Let the client's pace govern this stream."""
         self._streams.add(stream)
-        if self._paused:
+        if self.paused:
             stream.pause()
 
     def detach(self, stream: Stream) -> None:
@@ -45,13 +46,13 @@ class PacedStreams:
 
     def pause(self) -> None:
         """Pause every stream: the client is too far behind."""
-        self._paused = True
+        self.paused = True
         for stream in tuple(self._streams):
             stream.pause()
 
     def resume(self) -> None:
         """Resume every stream: the client caught up."""
-        self._paused = False
+        self.paused = False
         for stream in tuple(self._streams):
             stream.resume()
 

@@ -41,7 +41,7 @@ async def test_a_create_with_a_parent_up_to_the_upstream_request() -> None:
         _, parent = await on.turn("a", previous_response_id=parent["id"])
         with recorded(_CLIENT_READ, _UPSTREAM_WRITE) as trip:
             await on.turn("a", previous_response_id=parent["id"])
-    _within(trip, 28, 43)
+    _within(trip, 28, 42)
 
 
 async def test_a_steer_up_to_the_request_of_the_successor() -> None:

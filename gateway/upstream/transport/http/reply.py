@@ -79,9 +79,8 @@ class HttpReply(FaultHolder):
     async def until(self, arrival: asyncio.Future[None]) -> None:
         """Wait for `arrival`, or for the body's end. Raises as `end` does, unless it arrived."""
         await asyncio.wait((arrival, self._over), return_when=asyncio.FIRST_COMPLETED)
-        if not arrival.done():
-            if self._fault is not None:
-                self._raise_fault()
+        if not arrival.done() and self._fault is not None:
+            self._raise_fault()
 
     def pause(self) -> None:
         """Stop reading until `resume`. Idempotent."""
