@@ -105,7 +105,8 @@ class ClientSocket(Handshake):
 
     def end(self, code: int, reason: str = "") -> None:
         """Close with a code after everything written before. Idempotent."""
-        if self.close_sent or self.disconnected:
+        # A close that came in the same read was answered already, and is handled next.
+        if self.close_sent or self.disconnected or self.conn.close_rcvd is not None:
             return
         self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
         self.conn.send_close(code, reason)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.support.raw_client import PING, PONG, TEXT, Frame, Raw, raw
+from tests.support.raw_client import CLOSE, PING, PONG, TEXT, Frame, Raw, frame, raw
 from tests.support.wire_stand import standing
 from tests.wire.rfc6455.case import LIMIT, Case
 from tests.wire.rfc6455.closing import CLOSING
@@ -52,6 +52,14 @@ async def test_a_large_text_that_is_no_utf8() -> None:
             closed = await client.end()
             assert closed is not None
             assert closed.code[0] == 1007
+
+
+async def test_a_close_in_the_same_read_as_a_text_that_is_no_utf8() -> None:
+    async with standing() as stand, raw(stand.port) as client:
+        await client.write(frame(b"\xff", TEXT) + frame(b"\x03\xe8", CLOSE))
+        closed = await client.end()
+        assert closed is not None
+        assert closed.code[0] == 1000
 
 
 def test_there_are_enough() -> None:
