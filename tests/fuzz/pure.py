@@ -53,7 +53,7 @@ def _judge(played: Played) -> None:
     follow(played)
     for event in played.events:
         items = [event.get("item"), *event.get("response", {}).get("output", ())]
-        types = {item["type"] for item in items if item is not None}
+        types = {item.get("type") for item in items if isinstance(item, dict)}
         if types <= _ITEMS and _EVENTS.fullmatch(event["type"]):
             validate(event)
 

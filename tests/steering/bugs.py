@@ -223,7 +223,7 @@ def a_cut_leaves_the_backend_running(original: Any) -> Any:
     return lambda self, carried: carried.run.cut()
 
 
-@BUGS.plant(worker, "_KEPT")
+@BUGS.plant(worker, "KEPT")
 def a_steered_response_is_no_parent(original: Any) -> Any:
     return original - {RunState.STEERED}
 

@@ -94,7 +94,7 @@ async def test_everything_else_is_404_in_json() -> None:
             ("GET", "/"),
             ("GET", "/v1"),
             ("POST", "/v1/files"),
-            ("GET", "/v1/responses/resp_1/input_items"),
+            ("GET", "/v1/responses/resp_1/outputs"),
             ("GET", "/%00%ff"),
         ):
             answer, said = await asked(stand, method, path)
