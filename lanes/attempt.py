@@ -112,9 +112,9 @@ class Attempt:
         if self.create.body.get("background"):
             self.run.queue()
 
-    async def settle(self, turn: ConversationTurn) -> None:
+    async def append_turn(self, turn: ConversationTurn) -> None:
         """Add the turn to its conversation and let go of the end; held for good if it cannot be."""
-        entries = await turn.settle(self.run, self.entries)
+        entries = await turn.append(self.run, self.entries)
         if entries is not None:
             self.entries, self.held = entries, False
 

@@ -226,7 +226,7 @@ class Worker(Stopping):
         else:
             attempt.run.complete_empty()
         if attempt.turn is not None:
-            await attempt.settle(attempt.turn)
+            await attempt.append_turn(attempt.turn)
         self._record_end(attempt)
 
     async def _relay(self, attempt: Attempt) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CLOSE_TIMEOUT: Final = 5.0
 
 
-class Handshake(WebSocketsSansIOProtocol):
+class ClientHandshake(WebSocketsSansIOProtocol):
     """The handshake of one WebSocket: whatever its end, its answer is HTTP and arrives (D32)."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -12,7 +12,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame, Opcode
 from websockets.streams import StreamReader
 
-from gateway.client.handshake import Handshake
+from gateway.client.handshake import ClientHandshake
 from gateway.client.large_frames import LARGE
 from gateway.client.peers import EXTENSION
 
@@ -48,7 +48,7 @@ class _MovingReader(StreamReader):
         return moved
 
 
-class ClientSocket(Handshake):
+class ClientSocket(ClientHandshake):
     """One WebSocket of a client (protocol.md 1).
 
     Unlike its base it goes on reading while a message waits, delivers text and binary frames alike

@@ -164,7 +164,7 @@ class BackgroundResponses:
                 written += len(events)
                 if not runs:  # it was deleted, or taken for dead
                     run.worker.cancel(run.name.id, "cancelled")
-        await self._settle(run, written)
+        await self._finish(run, written)
 
     async def _listen(self) -> None:
         """Cancel what other processes want cancelled, as long as anything runs."""
@@ -176,7 +176,7 @@ class BackgroundResponses:
                         self._runs[name].worker.cancel(name.id, "cancelled")
         self._listens = False
 
-    async def _settle(self, run: BackgroundRun, written: int) -> None:
+    async def _finish(self, run: BackgroundRun, written: int) -> None:
         """Write the end, however often that takes."""
         log = run.log
         while True:
@@ -184,7 +184,7 @@ class BackgroundResponses:
                 await self._store.advance(
                     run.name, Progress(log.response, written, log.events[written:])
                 )
-                if not await self._store.settle(run.name, log.response):
+                if not await self._store.finish(run.name, log.response):
                     await self._archive.delete(*run.name)
             except (StoreUnavailable, Fault):
                 await anyio.sleep(_AGAIN)

@@ -111,7 +111,7 @@ class ConversationTurn:
         if held is not None:
             self._put(held)
 
-    async def settle(self, run: Run, entries: tuple[Entry, ...]) -> tuple[Entry, ...] | None:
+    async def append(self, run: Run, entries: tuple[Entry, ...]) -> tuple[Entry, ...] | None:
         """Add a response's input and output, unless it failed, and send its terminal event.
 
         Return the input with the ids that it has in the conversation; None if the store does not

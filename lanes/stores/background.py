@@ -81,7 +81,7 @@ class BackgroundStore(Protocol):
             Whether it still runs: false if it was deleted, or taken for dead.
         """
 
-    async def settle(self, name: ResponseName, body: bytes) -> bool:
+    async def finish(self, name: ResponseName, body: bytes) -> bool:
         """Keep the final object of a response; the first end wins. Idempotent.
 
         Returns:
@@ -169,8 +169,8 @@ class MemoryBackgroundStore:
             kept.events += progress.events
         return True
 
-    async def settle(self, name: ResponseName, body: bytes) -> bool:
-        """Keep its final object (see `BackgroundStore.settle`)."""
+    async def finish(self, name: ResponseName, body: bytes) -> bool:
+        """Keep its final object (see `BackgroundStore.finish`)."""
         kept = self._running.pop(name, None)
         self._asked.pop(name, None)
         if kept is None:

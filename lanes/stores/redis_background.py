@@ -111,8 +111,8 @@ class RedisBackgroundStore:
             await self._run(_APPEND, name, key, first + start, EVENTS_TTL, *some)
         return True
 
-    async def settle(self, name: ResponseName, body: bytes) -> bool:
-        """Keep its final object (see `BackgroundStore.settle`)."""
+    async def finish(self, name: ResponseName, body: bytes) -> bool:
+        """Keep its final object (see `BackgroundStore.finish`)."""
         owner = self._lease.owner
         mine = await self._write(name, owner, body, kept_for(body))
         key = self._cancel_key(owner)

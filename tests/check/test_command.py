@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from gateway.cli import cli
 from gateway.tools.check.examination import PROBES
-from gateway.tools.check.findings import ESSENTIAL, Verdict
+from gateway.tools.check.findings import ESSENTIAL, SupportLevel
 from gateway.tools.check.repairs import RULES
 from tests.check.odd import Good, served
 
@@ -67,7 +67,7 @@ async def test_json_is_one_object_of_a_known_shape(rehearsal: str) -> None:
     assert [row["name"] for row in numbers["checks"]] == NAMES
     for row in numbers["checks"]:
         assert row.keys() == {"name", "verdict", "detail", "seconds", "essential"}
-        assert row["verdict"] in set(Verdict)
+        assert row["verdict"] in set(SupportLevel)
         assert row["essential"] == (row["name"] in ESSENTIAL)
         assert row["detail"]
         assert row["seconds"] >= 0

@@ -79,9 +79,9 @@ async def test_a_response_from_its_beginning_to_its_end(stores: Two) -> None:
     assert await stores.two.get(name) == BackgroundRecord(body("in_progress"), over=False)
     assert await stores.two.events(name, 1) == KeptEvents([b"1", b"2"], 3)
     assert await stores.two.events(name, 3) == KeptEvents([], 3)
-    assert await stores.one.settle(name, body("completed"))
-    assert await stores.one.settle(name, body("completed"))
-    assert not await stores.one.settle(name, body("failed"))
+    assert await stores.one.finish(name, body("completed"))
+    assert await stores.one.finish(name, body("completed"))
+    assert not await stores.one.finish(name, body("failed"))
     assert not await stores.one.advance(name, Progress(body("in_progress"), 3, [b"3"]))
     assert await stores.two.get(name) == BackgroundRecord(body("completed"), over=True)
     assert (await stores.two.events(name, 0)).count == 3
@@ -113,7 +113,7 @@ async def test_an_id_that_can_be_none(stores: Two, text: str) -> None:
 async def test_large_objects_come_back(stores: Two, size: int) -> None:
     name, large = new(), body("completed", text=os.urandom(size).hex())
     await stores.one.open(name, body())
-    assert await stores.one.settle(name, large)
+    assert await stores.one.finish(name, large)
     assert await stores.two.get(name) == BackgroundRecord(large, over=True)
 
 
@@ -135,7 +135,7 @@ async def test_the_process_that_runs_it_is_asked_to_cancel_it(stores: Two) -> No
     for _ in range(2):
         await stores.two.ask_to_cancel(name)
     assert await stores.one.asked_to_cancel() == [name]
-    await stores.one.settle(name, body("cancelled"))
+    await stores.one.finish(name, body("cancelled"))
     assert await stores.one.asked_to_cancel() == []
     await stores.two.ask_to_cancel(name)
     assert await stores.one.asked_to_cancel() == []
@@ -148,7 +148,7 @@ async def test_what_is_deleted_is_not_written_again(stores: Two) -> None:
     assert await stores.two.delete(name)
     assert not await stores.two.delete(name)
     assert not await stores.one.advance(name, Progress(body(), 1, [b"1"]))
-    assert not await stores.one.settle(name, body("completed"))
+    assert not await stores.one.finish(name, body("completed"))
     assert await stores.two.get(name) is None
     assert (await stores.two.events(name, 0)).count == 0
 
@@ -156,7 +156,7 @@ async def test_what_is_deleted_is_not_written_again(stores: Two) -> None:
 async def test_what_is_over_is_deleted_too(stores: Two) -> None:
     name = new()
     await stores.one.open(name, body())
-    await stores.one.settle(name, body("failed"))
+    await stores.one.finish(name, body("failed"))
     assert await stores.two.delete(name)
     assert await stores.two.get(name) is None
 
@@ -167,7 +167,7 @@ async def test_a_response_whose_process_is_gone_has_failed(stores: Two) -> None:
     name, ended = new(), new()
     await stores.one.open(name, body("in_progress", model="m"))
     await stores.one.open(ended, body())
-    await stores.one.settle(ended, body("completed"))
+    await stores.one.finish(ended, body("completed"))
     await stores.die()
     record = await stores.two.get(name)
     assert record is not None
@@ -177,7 +177,7 @@ async def test_a_response_whose_process_is_gone_has_failed(stores: Two) -> None:
     assert await stores.two.get(ended) == BackgroundRecord(body("completed"), over=True)
     # If it lives after all, it learns that it was taken for dead.
     assert not await stores.one.advance(name, Progress(body(), 0, [b"0"]))
-    assert not await stores.one.settle(name, body("completed"))
+    assert not await stores.one.finish(name, body("completed"))
     assert await stores.two.get(name) == record
 
 
@@ -188,7 +188,7 @@ async def test_memory_forgets_in_time_and_is_bounded() -> None:
     for number in range(50):
         await store.open(ResponseName(KEY, f"r{number}"), body())
         await store.advance(ResponseName(KEY, f"r{number}"), Progress(body(), 0, [b"e" * 500]))
-        await store.settle(ResponseName(KEY, f"r{number}"), body("completed", text="x" * 400))
+        await store.finish(ResponseName(KEY, f"r{number}"), body("completed", text="x" * 400))
         assert store.bytes_held <= 10_000
     assert await store.get(ResponseName(KEY, "r0")) is None
     assert await store.get(ResponseName(KEY, "r49")) is not None

@@ -18,7 +18,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from gateway.client.handshake import Handshake
+from gateway.client.handshake import ClientHandshake
 from gateway.client.http_protocol import ClientHttp
 from gateway.client.http_reading import HttpReading
 from gateway.client.socket import ClientSocket
@@ -172,7 +172,12 @@ BASES: Final = pytest.mark.parametrize(
     ("base", "ours", "called", "read"),
     [
         (HttpToolsProtocol, (HttpReading, ClientHttp), HTTP_METHODS, HTTP_ATTRIBUTES),
-        (WebSocketsSansIOProtocol, (Handshake, ClientSocket), SOCKET_METHODS, SOCKET_ATTRIBUTES),
+        (
+            WebSocketsSansIOProtocol,
+            (ClientHandshake, ClientSocket),
+            SOCKET_METHODS,
+            SOCKET_ATTRIBUTES,
+        ),
         (uvicorn.Server, (OrderlyServer, GatewayServer), SERVER_METHODS, SERVER_ATTRIBUTES),
     ],
     ids=["HttpToolsProtocol", "WebSocketsSansIOProtocol", "Server"],
@@ -205,7 +210,7 @@ def test_the_tables_name_all_that_is_used(
         (base, ours, name)
         for base, ours in (
             (WebSocketsSansIOProtocol, ClientSocket),
-            (WebSocketsSansIOProtocol, Handshake),
+            (WebSocketsSansIOProtocol, ClientHandshake),
             (HttpToolsProtocol, HttpReading),
             (HttpToolsProtocol, ClientHttp),
         )

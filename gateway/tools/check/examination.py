@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gateway.tools.check import probes
 from gateway.tools.check.backend_under_test import BackendUnderTest, plain_client
-from gateway.tools.check.findings import CheckReport, Finding, Verdict
+from gateway.tools.check.findings import CheckReport, Finding, SupportLevel
 from gateway.tools.check.probes import ProbeContext, skipped, timed
 from gateway.tools.check.repairs import repairs
 from gateway.tools.check.timing import at_once, leaving
@@ -63,7 +63,7 @@ async def examine(
         await _detect(settings, timeout, report)
     except BackendAnswered as fault:
         refused = f"not found out ({fault.status}: {fault.message})"
-        report.findings.append(Finding("dialect", Verdict.NO, refused))
+        report.findings.append(Finding("dialect", SupportLevel.NO, refused))
         return report
     dialect = report.dialect or settings.dialect
     subject = BackendUnderTest(
@@ -99,7 +99,7 @@ async def _detect(settings: UpstreamSettings, timeout: float, report: CheckRepor
     report.dialect, report.reason = detected.name, detected.reason
     report.model = named or next(iter(listed.models), None)
     report.findings += [
-        Finding("dialect", Verdict.YES, f"{detected.name} ({detected.reason})"),
+        Finding("dialect", SupportLevel.YES, f"{detected.name} ({detected.reason})"),
         _models(listed, report.model, took),
     ]
 
@@ -108,9 +108,9 @@ def _models(listed: BackendFacts, model: str | None, took: float) -> Finding:
     count = len(listed.models)
     asked = f"; asked for {model}" if model is not None else "; none is asked for"
     if not count:
-        return Finding("models", Verdict.NO, f"no list{asked}", took)
+        return Finding("models", SupportLevel.NO, f"no list{asked}", took)
     listing = "1 listed" if count == 1 else f"{count} listed"
-    return Finding("models", Verdict.YES, f"{listing}{asked}", took)
+    return Finding("models", SupportLevel.YES, f"{listing}{asked}", took)
 
 
 async def _probe(
@@ -125,7 +125,7 @@ async def _probe(
         finding = await timed(probe, name, context)
         report.findings.append(finding)
         if name == "text":
-            has_text = finding.verdict is not Verdict.NO
+            has_text = finding.verdict is not SupportLevel.NO
 
 
 def _repairs(subject: BackendUnderTest) -> Counter[str]:

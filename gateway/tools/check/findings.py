@@ -14,7 +14,7 @@ VERSION: Final = 1
 ESSENTIAL: Final = ("dialect", "text", "replay", "steering")
 
 
-class Verdict(StrEnum):
+class SupportLevel(StrEnum):
     """How far the backend supports something."""
 
     YES = "yes"
@@ -28,7 +28,7 @@ class Finding:
     """One row: what a probe tried, its verdict, and what shows it."""
 
     name: str
-    verdict: Verdict
+    verdict: SupportLevel
     detail: str
     seconds: float = 0.0
 
@@ -47,7 +47,11 @@ class CheckReport:
     @property
     def works(self) -> bool:
         """Whether lanes and steering work on this backend."""
-        good = {one.name for one in self.findings if one.verdict in (Verdict.YES, Verdict.PARTLY)}
+        good = {
+            one.name
+            for one in self.findings
+            if one.verdict in (SupportLevel.YES, SupportLevel.PARTLY)
+        }
         return good.issuperset(ESSENTIAL)
 
     def numbers(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from gateway.tools.check.error_shapes import shape_of
-from gateway.tools.check.findings import Finding, Verdict
+from gateway.tools.check.findings import Finding, SupportLevel
 from gateway.upstream.detection.detector import probe_request
 from gateway.upstream.detection.rules import EndpointStatus, endpoint_status
 from lanes.codec import decode
@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
     Probe = Callable[["ProbeContext"], Awaitable[Finding]]
 
-YES, PARTLY, NO, UNKNOWN = Verdict.YES, Verdict.PARTLY, Verdict.NO, Verdict.UNKNOWN
+YES, PARTLY, NO, UNKNOWN = (
+    SupportLevel.YES,
+    SupportLevel.PARTLY,
+    SupportLevel.NO,
+    SupportLevel.UNKNOWN,
+)
 
 #: The smallest token limit that the reference accepts.
 FEW: Final = 16

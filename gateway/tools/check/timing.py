@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from gateway.tools.check.findings import Finding, Verdict
+from gateway.tools.check.findings import Finding, SupportLevel
 from gateway.tools.check.probes import FEW, FLOWING, LONG
 
 if TYPE_CHECKING:
@@ -61,19 +61,19 @@ async def at_once(context: ProbeContext) -> Finding:
     long = _Long(context.subject)
     try:
         if not await long.flows():
-            return Finding(name, Verdict.UNKNOWN, "the first answer was over too soon")
+            return Finding(name, SupportLevel.UNKNOWN, "the first answer was over too soon")
         short = await context.subject.ask(_SHORT, max_output_tokens=FEW)
         together = long.began_before(short)
     finally:
         await long.leave()
     if not short.words:
-        return Finding(name, Verdict.UNKNOWN, f"the second: {short.complaint}")
+        return Finding(name, SupportLevel.UNKNOWN, f"the second: {short.complaint}")
     context.at_once, context.waited = together, short.words[0]
     if together:
         detail = f"a second answer began after {context.waited:.2f} s, while the first was written"
-        return Finding(name, Verdict.YES, detail)
+        return Finding(name, SupportLevel.YES, detail)
     detail = f"a second answer waited {context.waited:.2f} s for the first: lanes take turns"
-    return Finding(name, Verdict.NO, detail)
+    return Finding(name, SupportLevel.NO, detail)
 
 
 async def leaving(context: ProbeContext) -> Finding:
@@ -81,17 +81,19 @@ async def leaving(context: ProbeContext) -> Finding:
     name = "cancel on close"
     if context.at_once is not False or context.waited < _LEAST:
         detail = "it makes several answers at a time, so nothing shows if one goes on"
-        return Finding(name, Verdict.UNKNOWN, detail if context.at_once else "nothing shows it")
+        return Finding(
+            name, SupportLevel.UNKNOWN, detail if context.at_once else "nothing shows it"
+        )
     long = _Long(context.subject)
     flowing = await long.flows()
     await long.leave()
     if not flowing:
-        return Finding(name, Verdict.UNKNOWN, "the answer was over too soon")
+        return Finding(name, SupportLevel.UNKNOWN, "the answer was over too soon")
     short = await context.subject.ask(_SHORT, max_output_tokens=FEW)
     if not short.words:
-        return Finding(name, Verdict.UNKNOWN, f"the next answer: {short.complaint}")
+        return Finding(name, SupportLevel.UNKNOWN, f"the next answer: {short.complaint}")
     waited = short.words[0]
     detail = f"the next answer began after {waited:.2f} s"
     if waited < context.waited / 2:
-        return Finding(name, Verdict.YES, detail)
-    return Finding(name, Verdict.NO, f"{detail}, as if nobody had left")
+        return Finding(name, SupportLevel.YES, detail)
+    return Finding(name, SupportLevel.NO, f"{detail}, as if nobody had left")

@@ -12,7 +12,7 @@ from gateway.tools.rehearse.refusals import RequestRefused
 from gateway.tools.rehearse.schema_values import value
 
 if TYPE_CHECKING:
-    from gateway.tools.rehearse.conversation import Conversation
+    from gateway.tools.rehearse.conversation import RehearsedConversation
 
 #: A call that the message dictates: a tool and, up to the end of the line, what it is given.
 _DICTATED = re.compile(r"^\s*call ([\w.-]+) with (.+)$", re.MULTILINE | re.IGNORECASE)
@@ -28,7 +28,7 @@ class ScriptedCall:
 
 
 def planned_calls(
-    request: dict[str, Any], conversation: Conversation, topic: str
+    request: dict[str, Any], conversation: RehearsedConversation, topic: str
 ) -> tuple[ScriptedCall, ...]:
     """Plan the calls that come next; none once all that was asked for are answered.
 
@@ -56,7 +56,9 @@ def planned_calls(
     return tuple(_call(tool, topic, nth) for nth in range(2 if twice else 1))
 
 
-def _dictated(tools: list[dict[str, Any]], conversation: Conversation) -> tuple[ScriptedCall, ...]:
+def _dictated(
+    tools: list[dict[str, Any]], conversation: RehearsedConversation
+) -> tuple[ScriptedCall, ...]:
     """Return the first dictated call that has no output yet: they are made one after the other."""
     kinds = {tool["name"]: tool["type"] for tool in tools}
     lines = _DICTATED.findall(conversation.last)

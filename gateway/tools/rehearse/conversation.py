@@ -40,7 +40,7 @@ _PHRASES = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class RehearsedConversation:
     """What the script reacts to.
 
     `messages` are the user's, in order; `outputs` those of tools after the model's last item; `cut`
@@ -61,7 +61,7 @@ class Conversation:
         return self.messages[-1] if self.messages else ""
 
 
-def read_conversation(request: dict[str, Any]) -> Conversation:
+def read_conversation(request: dict[str, Any]) -> RehearsedConversation:
     """Read the input of a checked request."""
     items = request["input"]
     if isinstance(items, str):
@@ -82,7 +82,9 @@ def read_conversation(request: dict[str, Any]) -> Conversation:
         elif item.get("role") == "assistant" or item.get("type") in _BY_MODEL:
             outputs.clear()
     ends = items[-1].get("type") in _OUTPUTS
-    return Conversation(tuple(messages), tuple(outputs), ends, _cut(items), words, answered)
+    return RehearsedConversation(
+        tuple(messages), tuple(outputs), ends, _cut(items), words, answered
+    )
 
 
 def _text(item: dict[str, Any]) -> str:
@@ -116,12 +118,12 @@ def phrases(topic: str, seed: int) -> Iterator[list[str]]:
         yield [topic if word == "{topic}" else word for word in _PHRASES[index % len(_PHRASES)]]
 
 
-def brief(conversation: Conversation, topic: str) -> list[str]:
+def brief(conversation: RehearsedConversation, topic: str) -> list[str]:
     """Return the opening words of a short answer: its topic."""
     return ["Changing", "course:", topic] if conversation.cut is not None else [f"{topic}:"]
 
 
-def opening(conversation: Conversation, request: dict[str, Any]) -> list[str]:
+def opening(conversation: RehearsedConversation, request: dict[str, Any]) -> list[str]:
     """Return the opening words of an answer: what it says about the conversation."""
     sentences = []
     if conversation.cut is not None:

@@ -12,7 +12,7 @@ from gateway.tools.rehearse.calls import ScriptedCall, planned_calls, slices, wr
 from gateway.tools.rehearse.conversation import (
     CLOSING,
     TOPIC_NOISE,
-    Conversation,
+    RehearsedConversation,
     brief,
     opening,
     phrases,
@@ -129,7 +129,9 @@ def _pieces(words: list[str]) -> tuple[str, ...]:
     return tuple(word if index == 0 else f" {word}" for index, word in enumerate(words))
 
 
-def _message(request: dict[str, Any], conversation: Conversation, topic: str) -> ScriptedMessage:
+def _message(
+    request: dict[str, Any], conversation: RehearsedConversation, topic: str
+) -> ScriptedMessage:
     shape = (request.get("text") or {}).get("format") or {}
     if shape.get("type") == "json_schema":
         return ScriptedMessage(slices(written_value(shape.get("schema"), topic)))
