@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from gateway.client.paced_writer import WaterMarks
 
 _UTF8 = codecs.getincrementaldecoder("utf-8")
-#: Bytes of a text frame beyond ASCII that are checked before they are parsed; in a larger one the
-#: parser checks the strings (D4).
+#: Bytes of a text frame to check before it is parsed; in a larger one the parser does (D4).
 CHECKED_AT_ONCE = 1 << 20
 #: Bytes to parse at a time: parsed, tiny frames take two hundred times their size.
 SLICE = 16 * 1024

@@ -21,12 +21,7 @@ if TYPE_CHECKING:
 
     Probe = Callable[["ProbeContext"], Awaitable[Finding]]
 
-YES, PARTLY, NO, UNKNOWN = (
-    SupportLevel.YES,
-    SupportLevel.PARTLY,
-    SupportLevel.NO,
-    SupportLevel.UNKNOWN,
-)
+YES, PARTLY, NO, UNKNOWN = SupportLevel
 
 #: The smallest token limit that the reference accepts.
 FEW: Final = 16
