@@ -53,6 +53,7 @@ class Item:
         self._base = public_fields(self.type, added)
         # Only the end has it whole; the announcement shows that there is some.
         self._sealed = self.type == "reasoning" and bool(self._base.pop("encrypted_content", None))
+        self._others: list[Any] = []
         self._shown: dict[str, Any] = {}
         self._call_given = self._cut = False
         self._made_up = added.keys() == {"type"}
@@ -225,6 +226,8 @@ class Item:
             kind = kind_of(final)
             misplaced = (kind is SUMMARY) is not (line is self.summary)
             if kind is None or kind.item_type != self.type or misplaced:
+                unknown = kind is None and isinstance(final, dict)
+                self._others += [final] if unknown and isinstance(final.get("type"), str) else []
                 continue
             if seen == len(line):
                 self.open_part(kind, emit, None, final)
@@ -239,7 +242,7 @@ class Item:
         item |= {key: self._base[key] for key in ("call_id", "name") if key in self._base}
         item |= {"id": self.id, "type": self.type}
         if self.type == "message":
-            content = [part.snapshot(part.text) for part in self.content]
+            content = [part.snapshot(part.text) for part in self.content] + self._others
             item |= {"role": "assistant", "content": content, "status": self._status(status)}
         elif self.type == "reasoning":
             self._compose_reasoning(item, status)
@@ -255,7 +258,7 @@ class Item:
     def _is_cut(self, item: dict[str, Any], status: str) -> bool:
         """Return whether the item was cut off so early that nobody can use it."""
         if self.type == "message":
-            content = any(part.pieces for part in self.content)
+            content = self._others or any(part.pieces for part in self.content)
             return not content and (self.final is None or item["status"] == "incomplete")
         if self.call is not None:
             return bool(item["status"] == "incomplete")
