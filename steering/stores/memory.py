@@ -81,7 +81,8 @@ class MemorySteerStore:
                 )
             self._records.setdefault(record.target, {})[record.id] = record
             self._count(record)
-        self._touch(record.target, record.key_id)
+        kept = self._records[self._targets[record.id]][record.id]
+        self._touch(kept.target, kept.key_id)  # another key may write an id that is there
         self._expire()
 
     async def settle(self, verdict: Verdict) -> None:

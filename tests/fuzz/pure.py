@@ -50,6 +50,10 @@ _EVENTS: Final = re.compile(
 )
 
 
+def _is_known(part: object) -> bool:
+    return not isinstance(part, dict) or part.get("type") in ("output_text", "refusal")
+
+
 def _without_unknown_parts(event: Event) -> Event:
     """Return an event without the parts of a message that are of types unknown to the gateway.
 
@@ -57,9 +61,10 @@ def _without_unknown_parts(event: Event) -> Event:
     """
     event = copy.deepcopy(event)
     for item in (event.get("item"), *event.get("response", {}).get("output", ())):
-        if item is not None and item["type"] == "message":
-            parts = item["content"]
-            item["content"] = [one for one in parts if one["type"] in ("output_text", "refusal")]
+        if isinstance(item, dict) and item.get("type") == "message":
+            parts = item.get("content")
+            if isinstance(parts, list):
+                item["content"] = [one for one in parts if _is_known(one)]
     return event
 
 
