@@ -9,17 +9,14 @@ import codecs
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import Frame, Opcode
 from websockets.streams import StreamReader
 
-from gateway.client.handshake import ClientHandshake
+from gateway.client.closing import ClientClosing
 from gateway.client.large_frames import LARGE
 from gateway.client.peers import EXTENSION
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-
-    from websockets.frames import Close
 
     from gateway.client.paced_writer import WaterMarks
 
@@ -47,7 +44,7 @@ class _MovingReader(StreamReader):
         return moved
 
 
-class ClientSocket(ClientHandshake):
+class ClientSocket(ClientClosing):
     """One WebSocket of a client (protocol.md 1).
 
     Unlike its base it goes on reading while a message waits, delivers text and binary frames alike
@@ -100,62 +97,7 @@ class ClientSocket(ClientHandshake):
     def _stalled(self) -> None:
         self.end(1013, "slow_consumer")
 
-    # Closing
-
-    def end(self, code: int, reason: str = "") -> None:
-        """Close with a code after everything written before. Idempotent."""
-        # A close that came in the same read was answered already, and is handled next.
-        if self.close_sent or self.disconnected or self.conn.close_rcvd is not None:
-            return
-        self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
-        self.conn.send_close(code, reason)
-        self._write_control()
-        self.linger()
-
-    @property
-    def code(self) -> int:
-        """Close code, ours before the peer's; 1006 without a close frame."""
-        close = self.conn.close_sent or self.conn.close_rcvd
-        return 1006 if close is None else int(close.code)
-
-    def _write_control(self) -> None:
-        self.transport.write(b"".join(self.conn.data_to_send()))
-
-    def handle_close(self, event: Any) -> None:
-        """Close, because the peer closes or answers our close frame."""
-        super().handle_close(event)
-        # Nothing may follow our close frame. The peer may have stopped reading before, so unsent
-        # data must not keep the connection open.
-        self.linger()
-
-    def handle_parser_exception(self) -> None:
-        """Close with the reason why a frame is invalid, and discard what the peer still sends."""
-        if self.close_sent:
-            return
-        if self.conn.close_rcvd is not None:
-            self._answer_close(self.conn.close_rcvd)
-        close = self.conn.close_sent
-        code, reason = (close.code, close.reason) if close is not None else (1002, "")
-        self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
-        self._write_control()
-        if self.transport.can_write_eof():
-            # The parser ignores the peer's close frame, so the peer must not wait for ours to end.
-            self.transport.write_eof()
-        self.linger()
-
-    def _answer_close(self, received: Close) -> None:
-        """Answer a close within a fragmented message like any other, not as the library does."""
-        *pongs, _refusal = [one for one in self.conn.data_to_send() if one]
-        payload = b"" if received.code == 1005 else received.serialize()
-        self.transport.write(b"".join([*pongs, Frame(Opcode.CLOSE, payload).serialize(mask=False)]))
-        self.conn.close_sent = received
-
-    def shutdown(self) -> None:
-        """Close with 1012 as the server stops, so that our close frame arrives."""
-        if self.handshake_complete and not self._refused:
-            self.end(1012, "service restart")
-        else:
-            super().shutdown()
+    # Ending
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Release what belongs to a connection that is gone."""

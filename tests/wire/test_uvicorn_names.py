@@ -18,6 +18,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from gateway.client.closing import ClientClosing
 from gateway.client.handshake import ClientHandshake
 from gateway.client.http_protocol import ClientHttp
 from gateway.client.http_reading import HttpReading
@@ -174,7 +175,7 @@ BASES: Final = pytest.mark.parametrize(
         (HttpToolsProtocol, (HttpReading, ClientHttp), HTTP_METHODS, HTTP_ATTRIBUTES),
         (
             WebSocketsSansIOProtocol,
-            (ClientHandshake, ClientSocket),
+            (ClientHandshake, ClientClosing, ClientSocket),
             SOCKET_METHODS,
             SOCKET_ATTRIBUTES,
         ),
@@ -210,6 +211,7 @@ def test_the_tables_name_all_that_is_used(
         (base, ours, name)
         for base, ours in (
             (WebSocketsSansIOProtocol, ClientSocket),
+            (WebSocketsSansIOProtocol, ClientClosing),
             (WebSocketsSansIOProtocol, ClientHandshake),
             (HttpToolsProtocol, HttpReading),
             (HttpToolsProtocol, ClientHttp),

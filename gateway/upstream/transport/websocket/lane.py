@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from gateway.upstream.transport.faults import copy_fault
 from gateway.upstream.transport.websocket.error_events import error_event_fault
@@ -21,35 +21,9 @@ from gateway.upstream.transport.websocket.stream import WebSocketStream
 from lanes.stream.passthrough import BEGINNINGS, TERMINALS
 
 if TYPE_CHECKING:
+    from gateway.upstream.transport.websocket.lane_connection import LaneConnection
     from gateway.upstream.transport.websocket.limits import WebSocketLimits
     from lanes.errors import UpstreamFault
-
-
-class LaneConnection(Protocol):
-    """The socket of a lane, as far as the lane uses it."""
-
-    #: Whether the backend accepts steers, as far as the gateway knows.
-    takes_steers: bool
-    #: Whether the backend has begun any response on this socket.
-    proven: bool
-
-    def send(self, text: bytes) -> None:
-        """Send a text frame."""
-
-    def give(self, stream: WebSocketStream, message: bytes) -> None:
-        """Add an event to the stream's batch, which is flushed at the end of the read."""
-
-    def free(self, lane: UpstreamLane, *, reusable: bool) -> None:
-        """Remove a lane that is over; `reusable` says whether its name may be used again."""
-
-    def retire(self) -> None:
-        """Take no more responses, and close when the last one ends."""
-
-    def reduce(self, lane: UpstreamLane, code: str) -> None:
-        """Use fewer lanes on all sockets, because the backend refused this one with `code`."""
-
-    def close_if_unwanted(self) -> None:
-        """Close if no response is wanted, which is the only way to cancel them."""
 
 
 class UpstreamLane:
@@ -67,7 +41,12 @@ class UpstreamLane:
     """
 
     def __init__(
-        self, socket: LaneConnection, name: str | None, limits: WebSocketLimits, *, native: bool
+        self,
+        socket: LaneConnection[UpstreamLane],
+        name: str | None,
+        limits: WebSocketLimits,
+        *,
+        native: bool,
     ) -> None:
         self.name = name
         #: Bytes of the create.
