@@ -7,22 +7,17 @@ response object.
 
 from __future__ import annotations
 
-import hashlib
-import secrets
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 
-from gateway.client.contained import contained
 from gateway.http.answers import StreamedAnswer, WholeAnswer
+from gateway.http.claiming import Claiming, other_request
 from gateway.http.event_log import EventLog, LogFollower
-from lanes.errors import ClientFault, Fault, own_fault
-from lanes.history.archive import translated
-from lanes.stores.claims import CLAIM_TTL, Claim
-from steering.errors import StoreUnavailable
+from lanes.errors import Fault, own_fault
+from lanes.stores.background import ended_with_its_process
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -30,14 +25,12 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from gateway.http.answers import Wires
+    from gateway.http.claiming import IdempotentRequest
     from gateway.http.running import RunningResponses
     from lanes.frames import Create
-    from lanes.stores.claims import ClaimStore
+    from lanes.stores.claims import Claim, ClaimStore
     from lanes.worker import Worker
 
-#: The header.
-IDEMPOTENCY_KEY = "idempotency-key"
-_MAX_KEY = 255
 #: Seconds until another process is asked again for the answer that it is working on.
 _POLL = 0.2
 
@@ -52,10 +45,10 @@ class IdempotentCreates:
     """
 
     def __init__(self, claims: ClaimStore, running: RunningResponses, wires: Wires) -> None:
-        self._claims = claims
+        self._claiming = Claiming(claims, running)
         self._running = running
         self._wires = wires
-        # By API key and name; one leaves once its answer is kept.
+        # By API key and name, as long as they run here.
         self._logs: dict[tuple[str, str], tuple[str, EventLog]] = {}
 
     async def answer(
@@ -85,52 +78,56 @@ class IdempotentCreates:
         return WholeAnswer(self._wires, ended)
 
     async def once(
-        self, request: IdempotentRequest, begin: Callable[[], Awaitable[bytes]]
+        self,
+        request: IdempotentRequest,
+        begin: Callable[[], Awaitable[bytes]],
+        lost: Callable[[bytes], Awaitable[bool]],
     ) -> bytes:
         """Return what `begin` returned for the first of all creates that are the same.
 
         Args:
             request: Which creates are the same.
             begin: Starts a response in the background, and returns its object.
+            lost: Tells whether such a response ended with its process, so that another may begin.
         """
-        own = Claim(secrets.token_hex(8), request.digest)
+        own = request.claim()
         while True:
-            with translated():
-                claim = await self._claims.claim(*request.place, own)
-            if claim.digest != request.digest:
-                raise _other_request()
-            if claim.answer is not None:
-                return claim.answer
+            claim = await self._claiming.ask(request, own)
             if claim.owner == own.owner:
                 break
-            await anyio.sleep(_POLL)
-        try:
-            answer = await begin()
-        except Fault:
-            with suppress(StoreUnavailable):  # then the claim ends by itself
-                await self._claims.release(*request.place, own.owner)
-            raise
-        with suppress(StoreUnavailable):
-            await self._claims.finish(*request.place, replace(own, answer=answer))
+            if claim.answer is None:
+                await anyio.sleep(_POLL)
+            elif await lost(claim.answer):
+                await self._claiming.release(request, claim)
+            else:
+                return claim.answer
+        fault = None
+        async with self._claiming.renewing(request, own):
+            try:
+                answer = await begin()
+            except Fault as refused:
+                fault = refused
+        if fault is not None:
+            await self._claiming.release(request, own)
+            raise fault
+        await self._claiming.finish(request, replace(own, answer=answer))
         return answer
 
     async def _log(
         self, request: IdempotentRequest, create: Create, make: Callable[[EventLog], Worker]
     ) -> EventLog:
-        own = Claim(secrets.token_hex(8), request.digest)
+        own = request.claim()
         while True:
-            digest, log = self._logs.get(request.place, (request.digest, None))
-            if log is None:
-                with translated():
-                    claim = await self._claims.claim(*request.place, own)
-                digest = claim.digest
-                if claim.owner == own.owner:
-                    return self._start(request, own, create, make)
-                log = None if claim.answer is None else EventLog.of(claim.answer)
-            if digest != request.digest:
-                raise _other_request()
-            if log is not None:
+            if request.place in self._logs:
+                digest, log = self._logs[request.place]
+                if digest != request.digest:
+                    raise other_request()
                 return log
+            claim = await self._claiming.ask(request, own)
+            if claim.owner == own.owner:
+                return self._start(request, own, create, make)
+            if claim.answer is not None:
+                return EventLog.of(claim.answer)
             await anyio.sleep(_POLL)
 
     def _start(
@@ -157,59 +154,13 @@ class IdempotentCreates:
     ) -> None:
         try:
             with self._running.running(worker):
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(contained, self._renew, request, claim.owner)
+                async with self._claiming.renewing(request, claim):
                     await worker.carry(create)
-                    tasks.cancel_scope.cancel()
                 log.end()
-                await self._keep(request, claim, log)
+                # A fault is no answer, nor is an end that this process brought about.
+                if log.fault is not None or ended_with_its_process(log.response):
+                    await self._claiming.release(request, claim)
+                else:
+                    await self._claiming.finish(request, replace(claim, answer=log.response))
         finally:
             del self._logs[request.place]
-
-    async def _renew(self, request: IdempotentRequest, owner: str) -> None:
-        while True:
-            await anyio.sleep(CLAIM_TTL / 3)
-            try:
-                await self._claims.renew(*request.place, owner)
-            except StoreUnavailable:
-                continue  # the next time, before the claim ends
-
-    async def _keep(self, request: IdempotentRequest, claim: Claim, log: EventLog) -> None:
-        """Keep the answer; a fault is none, so the next request is carried out."""
-        try:
-            if log.fault is not None:
-                await self._claims.release(*request.place, claim.owner)
-            else:
-                finished = Claim(claim.owner, claim.digest, log.response)
-                await self._claims.finish(*request.place, finished)
-        except StoreUnavailable:
-            return  # the claim ends by itself
-
-
-class IdempotentRequest:
-    """Which creates are the same: those of one API key, with one key of the client's.
-
-    Args:
-        key_id: The API key.
-        name: The client's key.
-        body: The create as it was sent.
-
-    Raises:
-        ClientFault: The client's key is none.
-    """
-
-    def __init__(self, key_id: str, name: str, body: bytes) -> None:
-        if not 1 <= len(name) <= _MAX_KEY:
-            message = f"An Idempotency-Key has 1 to {_MAX_KEY} characters."
-            raise ClientFault(message, code="invalid_value", param="Idempotency-Key")
-        self.place = key_id, hashlib.sha256(name.encode()).hexdigest()
-        self.digest = hashlib.sha256(body).hexdigest()
-
-
-def _other_request() -> ClientFault:
-    return ClientFault(
-        "This Idempotency-Key was used for another request within 24 hours.",
-        code="idempotency_key_reused",
-        status=422,
-        param="Idempotency-Key",
-    )

@@ -9,8 +9,9 @@ from gateway.client.frames import create_of
 from gateway.config.configured_upstreams import default_model
 from gateway.http.answers import StreamedAnswer, WholeAnswer
 from gateway.http.bodies import read_object
+from gateway.http.claiming import IdempotentRequest
 from gateway.http.collector import Collector
-from gateway.http.idempotency import IDEMPOTENCY_KEY, IdempotentCreates, IdempotentRequest
+from gateway.http.idempotency import IdempotentCreates
 from gateway.http.sse import SseOutbox
 from lanes.errors import ClientFault
 
@@ -67,11 +68,11 @@ class ResponseCreation:
         create = create_of(fields, len(body), self._default_model, background=True)
         headers = self._relayed(request.scope["headers"])
         make = partial(self._engine.worker, key_id, headers)
-        name = request.headers.get(IDEMPOTENCY_KEY)
-        same = None if name is None else IdempotentRequest(key_id, name, body)
+        same = IdempotentRequest.of(key_id, request, body)
         if create.body.get("background"):
             begin = partial(self._stored.background.start, key_id, create, make)
-            first = await (begin() if same is None else self._idempotent.once(same, begin))
+            lost = partial(self._stored.lost, key_id)
+            first = await (begin() if same is None else self._idempotent.once(same, begin, lost))
             return await self._stored.created(key_id, first, streams=streams)
         if same is not None:
             return await self._idempotent.answer(same, create, make, streams=streams)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import anyio
 
 from lanes.errors import UpstreamFault
+from lanes.stores.background import STOPPING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -68,7 +69,7 @@ class RunningResponses:
     def drain(self, timeout: float) -> None:
         """Start nothing more, and fail what still runs after `timeout` seconds."""
         self._ending = UpstreamFault(
-            "The gateway is shutting down; send this request again.",
+            STOPPING,
             code="server_shutting_down",
             status=503,
             type="server_error",

@@ -18,7 +18,7 @@ from gateway.http.queries import flag, number
 from lanes.codec import encode
 from lanes.errors import ClientFault
 from lanes.history.archive import ArchiveUnavailable, translated
-from lanes.stores.background import ResponseName
+from lanes.stores.background import ResponseName, ended_with_its_process
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -63,6 +63,16 @@ class StoredResponses:
         if streams:
             return await self._stream(ResponseName(key_id, said(first).id), 0)
         return _json(first)
+
+    async def lost(self, key_id: str, first: bytes) -> bool:
+        """Return whether a response in the background ended with its process.
+
+        Args:
+            key_id: The API key that asks.
+            first: The object of the response at its beginning.
+        """
+        record = await self._record(ResponseName(key_id, said(first).id))
+        return record is not None and ended_with_its_process(record.body)
 
     async def get(self, key_id: str, request: Request) -> ASGIApp:
         """Return a response object as it is now, or the response's events."""

@@ -7,6 +7,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+import msgspec
+
 from lanes.codec import decode, encode
 
 if TYPE_CHECKING:
@@ -20,6 +22,27 @@ EVENTS_TTL: Final = 3600
 MAX_BYTES: Final = 64 * 1024 * 1024
 #: Events that one call returns at most.
 EVENTS_AT_ONCE: Final = 1000
+#: Why a response failed whose process was told to stop.
+STOPPING: Final = "The gateway is shutting down; send this request again."
+#: Why one did whose process is gone.
+_GONE: Final = "The gateway that ran this response ended."
+_ENDINGS: Final = (STOPPING, _GONE)
+
+
+class _Error(msgspec.Struct):
+    """Why a response failed."""
+
+    message: str = ""
+
+
+class _End(msgspec.Struct):
+    """A response object, of which only is wanted how it ended."""
+
+    status: str
+    error: _Error | None = None
+
+
+_end: Final = msgspec.json.Decoder(_End).decode
 
 
 class ResponseName(NamedTuple):
@@ -117,8 +140,16 @@ def kept_for(body: bytes) -> int:
 
 def failed_with_its_process(body: bytes) -> bytes:
     """Return the response object of a response whose process is gone."""
-    error = {"code": "server_error", "message": "The gateway that ran this response ended."}
+    error = {"code": "server_error", "message": _GONE}
     return encode({**decode(body), "status": "failed", "error": error})
+
+
+def ended_with_its_process(body: bytes) -> bool:
+    """Return whether a response failed only because a gateway stopped, or is gone."""
+    end = _end(body)
+    return (
+        end.status == "failed" and end.error is not None and end.error.message.startswith(_ENDINGS)
+    )
 
 
 @dataclass(slots=True)

@@ -46,13 +46,15 @@ class ClaimStore(Protocol):
             claim: Who answers them if nobody does.
         """
 
-    async def renew(self, key_id: str, name: str, owner: str) -> None:
-        """Keep a claim for another CLAIM_TTL. Nothing, if it is another owner's by now.
+    async def renew(self, key_id: str, name: str, claim: Claim) -> None:
+        """Keep a claim for another CLAIM_TTL, also if the store has lost it meanwhile.
+
+        Nothing, if it is another owner's by now, or has its answer.
 
         Args:
             key_id: The API key.
             name: The name.
-            owner: The owner of the claim.
+            claim: The claim, without an answer.
         """
 
     async def finish(self, key_id: str, name: str, claim: Claim) -> None:
@@ -65,7 +67,9 @@ class ClaimStore(Protocol):
         """
 
     async def release(self, key_id: str, name: str, owner: str) -> None:
-        """Give a claim up: the next request is carried out. Nothing, if it is another owner's.
+        """Give a claim up, or forget its answer: the next request is carried out.
+
+        Nothing, if it is another owner's.
 
         Args:
             key_id: The API key.
@@ -111,11 +115,11 @@ class MemoryClaimStore:
         self._open[key] = claim, self._clock() + CLAIM_TTL
         return claim
 
-    async def renew(self, key_id: str, name: str, owner: str) -> None:
+    async def renew(self, key_id: str, name: str, claim: Claim) -> None:
         """Keep a claim longer (see `ClaimStore.renew`)."""
-        kept = self._open.get((key_id, name))
-        if kept is not None and kept[0].owner == owner:
-            self._open[key_id, name] = kept[0], self._clock() + CLAIM_TTL
+        key = key_id, name
+        if key not in self._finished and self._open.get(key, (claim, 0.0))[0] == claim:
+            self._open[key] = claim, self._clock() + CLAIM_TTL
 
     async def finish(self, key_id: str, name: str, claim: Claim) -> None:
         """Keep an answer (see `ClaimStore.finish`)."""
@@ -132,9 +136,11 @@ class MemoryClaimStore:
 
     async def release(self, key_id: str, name: str, owner: str) -> None:
         """Give a claim up (see `ClaimStore.release`)."""
-        kept = self._open.get((key_id, name))
-        if kept is not None and kept[0].owner == owner:
-            del self._open[key_id, name]
+        key = key_id, name
+        if key in self._open and self._open[key][0].owner == owner:
+            del self._open[key]
+        elif key in self._finished and self._finished[key][0].owner == owner:
+            self._forget(key)
 
     def _expire(self) -> None:
         now = self._clock()

@@ -31,10 +31,11 @@ redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
 return ARGV[1]
 """)
 
-#: Keep a claim longer, if it is the owner's. KEYS: claim. ARGV: owner, TTL in seconds.
+#: Keep a claim longer, unless it is another's or has its answer. KEYS: claim. ARGV: value, TTL.
 _RENEW: Final = LuaScript("""
-if redis.call('GETRANGE', KEYS[1], 0, #ARGV[1] - 1) == ARGV[1] then
-  redis.call('EXPIRE', KEYS[1], ARGV[2])
+local size = redis.call('STRLEN', KEYS[1])
+if size == 0 or size == #ARGV[1] and redis.call('GET', KEYS[1]) == ARGV[1] then
+  redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
 end
 return 'ok'
 """)
@@ -48,7 +49,7 @@ end
 return 'ok'
 """)
 
-#: Give a claim up, if it is the owner's. KEYS: claim. ARGV: owner.
+#: Give a claim up, or forget its answer, if it is the owner's. KEYS: claim. ARGV: owner.
 _RELEASE: Final = LuaScript("""
 if redis.call('GETRANGE', KEYS[1], 0, #ARGV[1] - 1) == ARGV[1] then
   redis.call('DEL', KEYS[1])
@@ -77,9 +78,9 @@ class RedisClaimStore:
         """Return the claim on this name (see `ClaimStore.claim`)."""
         return await _read(await self._run(_CLAIM, key_id, name, _head(claim), CLAIM_TTL))
 
-    async def renew(self, key_id: str, name: str, owner: str) -> None:
+    async def renew(self, key_id: str, name: str, claim: Claim) -> None:
         """Keep a claim longer (see `ClaimStore.renew`)."""
-        await self._run(_RENEW, key_id, name, owner, CLAIM_TTL)
+        await self._run(_RENEW, key_id, name, _head(claim), CLAIM_TTL)
 
     async def finish(self, key_id: str, name: str, claim: Claim) -> None:
         """Keep an answer (see `ClaimStore.finish`)."""

@@ -72,6 +72,37 @@ async def test_a_claim_that_is_given_up_is_free(stores: tuple[ClaimStore, ClaimS
     assert await two.claim("k", NAME, B) == B
 
 
+async def test_an_answer_that_is_given_up_is_forgotten(
+    stores: tuple[ClaimStore, ClaimStore],
+) -> None:
+    one, two = stores
+    await one.claim("k", NAME, A)
+    await one.finish("k", NAME, _answered(A, b"{}"))
+    await two.release("k", NAME, A.owner)
+    assert await two.claim("k", NAME, B) == B
+    await one.release("k", NAME, A.owner)
+    assert await one.claim("k", NAME, A) == B
+
+
+async def test_a_claim_that_was_lost_is_renewed(stores: tuple[ClaimStore, ClaimStore]) -> None:
+    one, two = stores
+    await one.renew("k", NAME, A)
+    assert await two.claim("k", NAME, B) == A
+
+
+async def test_renewing_ends_no_answer_early(
+    stores: tuple[ClaimStore, ClaimStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = stores
+    for module in (claims, redis_claims):
+        monkeypatch.setattr(module, "CLAIM_TTL", 1)
+    await one.claim("k", NAME, A)
+    await one.finish("k", NAME, _answered(A, b"{}"))
+    await one.renew("k", NAME, A)  # on its way while the answer was kept
+    await anyio.sleep(1.2)
+    assert await two.claim("k", NAME, B) == _answered(A, b"{}")
+
+
 async def test_a_claim_without_an_owner_is_free_after_a_while(
     stores: tuple[ClaimStore, ClaimStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,14 +112,14 @@ async def test_a_claim_without_an_owner_is_free_after_a_while(
     await one.claim("k", NAME, A)
     for _ in range(3):
         await anyio.sleep(0.4)
-        await one.renew("k", NAME, A.owner)
-        await two.renew("k", NAME, B.owner)
+        await one.renew("k", NAME, A)
+        await two.renew("k", NAME, B)
         assert await two.claim("k", NAME, B) == A
     with anyio.fail_after(HANG):
         while await two.claim("k", NAME, B) != B:  # noqa: ASYNC110 - time has to pass
             await anyio.sleep(0.05)
     # The old owner is late: the name is another's by now.
-    await one.renew("k", NAME, A.owner)
+    await one.renew("k", NAME, A)
     await one.finish("k", NAME, _answered(A, b"late"))
     await one.release("k", NAME, A.owner)
     assert await one.claim("k", NAME, A) == B

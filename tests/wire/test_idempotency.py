@@ -13,7 +13,8 @@ import anyio
 import pytest
 
 from gateway.config.settings import Settings
-from gateway.http import event_log, idempotency
+from gateway.http import event_log
+from gateway.http.claiming import IdempotentRequest
 from lanes.stores import claims, redis_claims
 from tests.support.events import (
     closed,
@@ -245,7 +246,7 @@ async def test_a_process_that_died_does_not_keep_it(
     for module in (claims, redis_claims):
         monkeypatch.setattr(module, "CLAIM_TTL", 1)
     body = {"model": "m", "store": False, "input": "hi", **WHOLE}
-    request = idempotency.IdempotentRequest("open", "k1", json.dumps(body).encode())
+    request = IdempotentRequest("open", "k1", json.dumps(body).encode())
     async with two(engine) as (fake, here, _):
         async with engine.client() as client:
             dead = claims.Claim("d" * 16, request.digest)
