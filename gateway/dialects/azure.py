@@ -10,6 +10,7 @@ DIALECT = Dialect(
     openai.DIALECT.profile,
     auth_header="api-key",
     auth_scheme="",
+    namespaces=True,
     conversations=True,
     replay=openai.DIALECT.replay,
     websocket_lanes=1,

@@ -13,6 +13,7 @@ DIALECT = Dialect(
     "openai",
     Profile(ordered_indices=True, replays_reasoning=False),
     knows=NEWER_KEYS,
+    namespaces=True,
     conversations=True,
     replay=ReplayForm(),
     counter=OWN,

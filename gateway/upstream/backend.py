@@ -26,7 +26,7 @@ from lanes.stream.profile import Profile
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gateway.upstream.dialect import Converter
+    from gateway.upstream.converter import Converter
     from gateway.upstream.options import UpstreamOptions
     from gateway.upstream.transport.http.outgoing import OutgoingRequest
     from gateway.upstream.transport.http.reply import HttpReply
@@ -139,8 +139,7 @@ class Backend:
     def _wrap(
         self, body: Mapping[str, Any], stream: HttpStream | WebSocketStream
     ) -> _ResponsesStream:
-        make = self._dialect.converter
-        converter = None if make is None else make(body)
+        converter = self._dialect.reader(body)
         steering = None
         if stream.steering is not None:
             steering = WrappedSteering(stream.steering, partial(self._wrap, body))

@@ -10,22 +10,24 @@ import logging
 import pkgutil
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw
 
 import gateway.dialects
 from gateway.logs import ThrottledWarnings
+from gateway.upstream.flat_tools import FlatTools
 from gateway.upstream.history.replay import replay_items
+from gateway.upstream.restored_names import RestoredNames
 from lanes.codec import encode
 from lanes.errors import ClientFault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from gateway.upstream.converter import Converter
     from gateway.upstream.history.replay_form import ReplayForm
     from gateway.upstream.token_counters import TokenCounter
-    from lanes.ports import Event
     from lanes.stream.profile import Profile
 
 #: Stands for a dialect that the gateway has to detect.
@@ -50,16 +52,6 @@ _MEANT = frozenset(
 _DEFAULTS: Final[tuple[Any, ...]] = (None, "auto", "disabled", [], {})
 
 
-class Converter(Protocol):
-    """Turns one body's events into those of the Responses API, in order."""
-
-    def feed(self, events: list[Event]) -> list[Event]:
-        """Convert the events of one read."""
-
-    def finish(self) -> list[Event]:
-        """Return the events still owed at the end of the body."""
-
-
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """One backend's way of speaking the Responses API.
@@ -75,6 +67,7 @@ class Dialect:
         knows: Those of `NEWER_KEYS` that it takes; others refuse them, or ignore them silently.
         keeps_nulls: Whether a null the client sent is sent on; else the key is left out.
         tools: The types of tools it takes; None for any.
+        namespaces: Whether it takes tools in namespaces; else it gets them by flat names.
         conversations: Whether it keeps conversations.
         replay: How the input takes the form the backend reads; None sends items as they are.
         shape: Has the last word on the request.
@@ -99,6 +92,7 @@ class Dialect:
     knows: frozenset[str] = frozenset()
     keeps_nulls: bool = True
     tools: frozenset[str] | None = None
+    namespaces: bool = False
     conversations: bool = False
     replay: ReplayForm | None = None
     shape: Callable[[dict[str, Any]], dict[str, Any]] | None = None
@@ -114,12 +108,23 @@ class Dialect:
 
         Raises ClientFault where the backend could not make sense of it.
         """
+        if not self.namespaces:
+            flat = FlatTools(body.get("tools"))
+            body, items = flat.body(body), flat.items(items)
         # A conversation is the backend's own state, so the backend has to store what belongs to it.
         store = body.get("store", True) if body.get("conversation") is not None else False
         whole = {**_settings(self, body), **self._input(body, items), "stream": True}
         if self.keys is None or "store" in self.keys:
             whole["store"] = store
         return encode(whole if self.shape is None else self.shape(whole))
+
+    def reader(self, body: Mapping[str, Any]) -> Converter | None:
+        """Return what reads the answer to a request; None if the answer needs no change."""
+        flat = None if self.namespaces else FlatTools(body.get("tools"))
+        if flat is None or not flat.names:
+            return None if self.converter is None else self.converter(body)
+        inner = None if self.converter is None else self.converter(flat.body(body))
+        return RestoredNames(flat.names, inner)
 
     def auth(self, key: str) -> dict[str, str]:
         """Return the header that shows `key`."""
@@ -206,7 +211,8 @@ def _without_tools(dialect: Dialect, taken: frozenset[str], kept: dict[str, Any]
             code="unsupported_value",
             param="tool_choice",
         )
-    line = f"{dialect.name} takes no tool of type {left_out[0]:.64}; left out"
+    kinds = ", ".join(sorted({*left_out}))
+    line = f"{dialect.name} takes no tool of type {kinds:.256}; left out"
     NOTICES.warning(f"{dialect.name} tools", line)
     bare = {key: value for key, value in kept.items() if key not in ("tools", "tool_choice")}
     return kept | {"tools": tools} if tools else bare

@@ -60,8 +60,8 @@ def hear(
 
     `steer_after` so many events sent, the run is told to stop.
     """
-    assert DIALECT.converter is not None
-    converter, splitter = DIALECT.converter(request), SseSplitter(LIMIT)
+    converter, splitter = DIALECT.reader(request), SseSplitter(LIMIT)
+    assert converter is not None
     run, sent = start(request, DIALECT.profile)
     for data in reads:
         for name, value in converter.feed(splitter.feed(data)):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gateway.upstream import flat_tools
 from gateway.upstream.chat import omissions
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 def warnings(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[], list[str]]:
-    monkeypatch.setattr(omissions.NOTICES, "_last", {})
+    for module in (omissions, flat_tools):
+        monkeypatch.setattr(module.NOTICES, "_last", {})
     caplog.set_level(logging.WARNING, "multilane.dialect")
     return lambda: [record.getMessage() for record in caplog.records]

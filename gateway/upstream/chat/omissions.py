@@ -12,4 +12,4 @@ NOTICES: Final = ThrottledWarnings(logging.getLogger("multilane.dialect"))
 
 def left_out(what: str, name: object) -> None:
     """Log that a request was sent without something; `what` is one of a few kinds."""
-    NOTICES.warning(what, f"Chat Completions has no {what} {name!r:.64}; left out")
+    NOTICES.warning(what, f"Chat Completions has no {what} {name!r:.256}; left out")

@@ -45,7 +45,7 @@ def converter(body: Mapping[str, Any]) -> ChatConverter:
 
 
 class ChatConverter:
-    """Implements gateway.upstream.dialect.Converter for one answer."""
+    """Implements gateway.upstream.converter.Converter for one answer."""
 
     def __init__(self, custom: frozenset[str] = frozenset()) -> None:
         self._out: list[Event] = []

@@ -26,13 +26,15 @@ def custom_names(body: Mapping[str, Any]) -> frozenset[str]:
 def tool_keys(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return `tools`, and the keys that are allowed only beside them."""
     choice, allowed = _choice(body.get("tool_choice"))
-    tools = []
+    tools, unknown = [], set()
     for tool in _objects(body.get("tools")):
         form = _FORMS.get(str(tool.get("type")))
         if form is None:
-            left_out("tool", tool.get("type"))
+            unknown.add(str(tool.get("type")))
         elif allowed is None or _name(tool) in allowed:
             tools.append(form(tool))
+    if unknown:
+        left_out("tool", ", ".join(sorted(unknown)))
     if not tools:
         if choice not in (None, "auto", "none"):
             left_out("choice without tools,", choice)
