@@ -11,6 +11,7 @@ import anyio
 
 from lanes.conversations.turn import ConversationNode
 from lanes.errors import cancelled
+from lanes.stores.background import ResponseInput
 from lanes.stream.run_states import STREAMING
 
 if TYPE_CHECKING:
@@ -93,6 +94,14 @@ class Attempt:
         where = "the default lane" if lane is None else f"lane {lane}"
         seconds = time.monotonic() - self.since
         return f"{self.run.id} on {where}: {self.run.state} after {seconds:.3f} s"
+
+    @property
+    def made_from(self) -> ResponseInput:
+        """What the response is made from."""
+        parent, last = self.parent, None
+        if isinstance(parent, ConversationNode):
+            last = next(iter(tuple(parent.items)[-1:]), None)
+        return ResponseInput(None if parent is None else parent.id, last, self.entries)
 
     def hang_up(self) -> None:
         """End the request to the upstream, or the waiting for its answer."""

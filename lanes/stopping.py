@@ -1,4 +1,4 @@
-"""SHELL: the half of a worker that ends creates from outside, before their own end."""
+"""SHELL: the half of a worker that is asked from outside: of a response that runs, or to end it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from lanes.attempt import StartGate
 if TYPE_CHECKING:
     from lanes.attempt import Attempt
     from lanes.errors import UpstreamFault
+    from lanes.stores.background import ResponseInput
     from steering.desk import Desk
 
 
@@ -28,6 +29,11 @@ class Stopping(ABC):
     @abstractmethod
     def _record_end(self, attempt: Attempt) -> None:
         """Keep the ended run as a parent, or forget the parent it failed on. Idempotent."""
+
+    def made_from(self, response_id: str) -> ResponseInput | None:
+        """Return what a response is made from; None if no such response runs."""
+        running = (one.made_from for one in self._attempts if one.run.id == response_id)
+        return next(running, None)
 
     def stop(self, fault: UpstreamFault) -> None:
         """End every running response now: `response.failed` if it had begun, else an error."""

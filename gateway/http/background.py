@@ -134,7 +134,7 @@ class BackgroundResponses:
             return
         run.name = ResponseName(run.key_id, said(log.snapshot).id)
         try:
-            await self._store.open(run.name, log.snapshot)
+            await self._store.open(run.name, log.snapshot, run.worker.made_from(run.name.id))
         except StoreUnavailable:
             run.fault = _store_unavailable()
             run.worker.stop(run.fault)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
 from starlette.responses import Response
 
+from gateway.cpu_thread import run_in_cpu_thread
 from gateway.http.answers import StreamedAnswer
 from gateway.http.collector import said
 from gateway.http.conversations import listed
 from gateway.http.event_log import EventLog, LogFollower
+from gateway.http.inclusion import adds, with_encrypted_reasoning
 from gateway.http.input_items import input_items, page_of_items
 from gateway.http.mirror import mirror
 from gateway.http.paging import included, page_of
@@ -19,14 +22,18 @@ from lanes.codec import encode
 from lanes.errors import ClientFault
 from lanes.history.archive import ArchiveUnavailable, translated
 from lanes.stores.background import ResponseName, ended_with_its_process
+from lanes.stores.packing import THREAD_OVER
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from starlette.requests import Request
     from starlette.types import ASGIApp
 
     from gateway.http.answers import Wires
     from gateway.http.background import BackgroundResponses
     from gateway.persistence.stores import Stores
+    from lanes.history.lineage import Node
     from lanes.stores.background import BackgroundRecord
 
 #: Seconds between two looks at a response that another process is to cancel, and for all of them.
@@ -77,14 +84,14 @@ class StoredResponses:
     async def get(self, key_id: str, request: Request) -> ASGIApp:
         """Return a response object as it is now, or the response's events."""
         name = ResponseName(key_id, request.path_params["id"])
-        included(request.query_params)
+        include = included(request.query_params)
         after = number(request, "starting_after", -1)
         if flag(request, "stream"):
-            return await self._stream(name, after + 1)
+            return await self._stream(name, after + 1, include)
         if after >= 0:
             message = "'starting_after' goes with 'stream=true' alone."
             raise ClientFault(message, code="invalid_value", param="starting_after")
-        return _json(await self._object(name))
+        return _json(await self._included(name, await self._object(name), include))
 
     async def delete(self, key_id: str, request: Request) -> ASGIApp:
         """Forget a response; one that runs is cancelled before."""
@@ -117,7 +124,7 @@ class StoredResponses:
         name = ResponseName(key_id, request.path_params["id"])
         include, page = included(request.query_params), page_of(request.query_params)
         await self._object(name)
-        response = await self._archive.find(*name)
+        response = await self._made(name)
         if response is None:
             message = f"The input of response '{name.id}' is not stored, or not all of it any more."
             raise ClientFault(message, code="not_found", status=404)
@@ -126,6 +133,16 @@ class StoredResponses:
             message = f"There is no item with id '{str(page.after)[:80]}'."
             raise ClientFault(message, code="item_not_found", status=404, param="after")
         return await listed(items[: page.limit], include, more=len(items) > page.limit)
+
+    async def _made(self, name: ResponseName) -> Node | None:
+        """Return a response with all that it was made from, if that is stored; it may still run."""
+        response = await self._archive.find(*name)
+        if response is None:
+            with translated():
+                made_from = await self._store.made_from(name)
+            if made_from is not None:
+                response = await self._archive.made(name, made_from)
+        return response
 
     async def _cancel_elsewhere(self, name: ResponseName) -> bytes:
         """Ask the process that runs a response, and return what became of it."""
@@ -156,14 +173,37 @@ class StoredResponses:
             body = record.body
         return body
 
-    async def _stream(self, name: ResponseName, first: int) -> ASGIApp:
-        """Return the events of a response from a number on, and those that will come."""
+    async def _included(self, name: ResponseName, body: bytes, include: Collection[str]) -> bytes:
+        """Return a response object with what is asked for beside it.
+
+        Args:
+            name: The response.
+            body: Its object.
+            include: What is asked for.
+        """
+        response = await self._archive.find(*name) if adds(include) else None
+        if response is None:
+            return body
+        if len(body) > THREAD_OVER:
+            return await run_in_cpu_thread(partial(with_encrypted_reasoning, body, response))
+        return with_encrypted_reasoning(body, response)
+
+    async def _stream(
+        self, name: ResponseName, first: int, include: Collection[str] = ()
+    ) -> ASGIApp:
+        """Return the events of a response from a number on, and those that will come.
+
+        Args:
+            name: The response.
+            first: The number of the first.
+            include: What events that are made again have beside it.
+        """
         run = self.background.find(name)
         if run is not None:
             return StreamedAnswer(LogFollower(run.log, first), self._wires)
         record = await self._record(name)
         if record is None:
-            log = EventLog.of(await self._object(name))
+            log = EventLog.of(await self._included(name, await self._object(name), include))
             _check_start(first, len(log.events))
             return StreamedAnswer(LogFollower(log, first), self._wires)
         if record.over:

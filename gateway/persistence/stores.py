@@ -12,9 +12,9 @@ from gateway.persistence.redis_client import close, connect
 from gateway.persistence.store_condition import StoreCondition, StoreState
 from gateway.persistence.store_watch import StoreWatch
 from lanes.history.archive import Archive
-from lanes.stores.background import MemoryBackgroundStore
 from lanes.stores.claims import MemoryClaimStore
 from lanes.stores.memory import MemoryResponseStore
+from lanes.stores.memory_background import MemoryBackgroundStore
 from lanes.stores.memory_conversations import MemoryConversationStore
 from lanes.stores.redis import RedisResponseStore
 from lanes.stores.redis_background import RedisBackgroundStore

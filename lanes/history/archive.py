@@ -19,14 +19,15 @@ from lanes.stores.base import (
     conversation_mark,
     plausible,
 )
-from lanes.stores.conversations import ConversationKey
+from lanes.stores.conversations import ConversationKey, is_ours
 from lanes.stores.memory_conversations import MemoryConversationStore
 from lanes.stores.writer import ResponseWriter
 from steering.errors import StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Set
 
+    from lanes.stores.background import ResponseInput, ResponseName
     from lanes.stores.base import ResponseStore, StoredChain
     from lanes.stores.conversations import ConversationStore
     from steering.counters import StoreCounters
@@ -116,6 +117,19 @@ class Archive:
             raise parent_not_found(response_id, f"it was not stored: {lost.reason}") from lost
         return None
 
+    async def made(self, name: ResponseName, made_from: ResponseInput) -> Node | None:
+        """Return a response that is not stored, without its output; None if its parent is gone."""
+        before, last, parent = made_from.before, made_from.last, None
+        if before is not None and not is_ours(before):
+            parent = await self.find(name.key_id, before)
+        elif before is not None and last is not None:
+            parent = await self._conversation(name.key_id, before, {last}, last=True)
+        elif before is not None:
+            parent = Node.of(before, None, None, (), ())  # a conversation, empty by then
+        if before is not None and parent is None:
+            return None
+        return Node.of(name.id, None, parent, made_from.entries, ())
+
     async def _bound(self, key_id: str, chain: StoredChain, conversation_id: str) -> Node | None:
         """Return a chain that begins in a conversation; None if that is gone.
 
@@ -124,16 +138,33 @@ class Archive:
             chain: The chain.
             conversation_id: The conversation.
         """
+        first = chain.links[0]
+        entries = first.input_items + first.output_items
+        own = {entry.id for entry in entries if entry.id is not None}
+        before = await self._conversation(key_id, conversation_id, own)
+        return None if before is None else chain.head(None, before)
+
+    async def _conversation(
+        self, key_id: str, conversation_id: str, ends: Set[str], *, last: bool = False
+    ) -> Node | None:
+        """Return what was in a conversation once; None if it is gone, or none of its ends is there.
+
+        Args:
+            key_id: The API key.
+            conversation_id: The conversation.
+            ends: The ids of items, of which the first found is the end.
+            last: Whether that belongs to it.
+        """
         with translated():
             items = await self.conversations.items(ConversationKey(key_id, conversation_id))
-        first = chain.links[0]
-        own = {entry.id for entry in first.input_items + first.output_items}
-        places = (place for place, item in enumerate(items or ()) if item.id in own)
-        start = next(places, None)
-        if items is None or start is None:
+        places = (place for place, item in enumerate(items or ()) if item.id in ends)
+        end = next(places, None)
+        if items is None or end is None:
             return None
-        before = [Entry(item.data, item.id, item.calls) for item in items[:start] if item.data]
-        return chain.head(None, Node.of(conversation_id, None, None, before, ()))
+        before = [
+            Entry(item.data, item.id, item.calls) for item in items[: end + last] if item.data
+        ]
+        return Node.of(conversation_id, None, None, before, ())
 
     async def get(self, key_id: str, response_id: str) -> bytes | None:
         """Return the response object as the client got it; None if it is not there for this key."""

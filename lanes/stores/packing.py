@@ -12,6 +12,7 @@ import msgspec
 from anyio.to_thread import run_sync
 
 from lanes.history.entries import Entry
+from lanes.stores.background import ResponseInput
 from lanes.stores.base import UnreadableResponse
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ ResponseItems = tuple[tuple[Entry, ...], tuple[Entry, ...]]
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(ResponseItems)
+_input_decoder = msgspec.msgpack.Decoder(ResponseInput)
 
 
 def pack(data: bytes) -> bytes:
@@ -95,3 +97,26 @@ async def unpack_chain(packed: Sequence[bytes]) -> list[ResponseItems]:
     if sum(map(len, packed)) > THREAD_OVER:
         return await run_sync(unpack_items, packed)
     return unpack_items(packed)
+
+
+async def pack_input(made_from: ResponseInput) -> bytes:
+    """Return what a response was made from as bytes, packed by a thread if that is large."""
+
+    def packed() -> bytes:
+        return pack(_encoder.encode(made_from))
+
+    return await run_sync(packed) if made_from.size > THREAD_OVER else packed()
+
+
+async def unpack_input(packed: bytes) -> ResponseInput:
+    """Return what a response was made from, unpacked by a thread if that is large.
+
+    Raises:
+        UnreadableResponse: `pack_input` did not make this.
+    """
+    try:
+        if len(packed) > THREAD_OVER:
+            return await run_sync(lambda: _input_decoder.decode(unpack(packed)))
+        return _input_decoder.decode(unpack(packed))
+    except msgspec.DecodeError as error:
+        raise UnreadableResponse from error

@@ -1,6 +1,6 @@
 """The store of responses in the background in Redis or Valkey, for all processes.
 
-    <prefix>:background:<key_id>:<id>  HASH: `owner`, `over` (0 or 1), `body` (packed)
+    <prefix>:background:<key_id>:<id>  HASH: `owner`, `over` (0 or 1), `body` and `input` (packed)
     <prefix>:events:<key_id>:<id>      LIST: the events, each in the place of its number
     <prefix>:cancel:<owner>            SET: which of its responses a process is to cancel
 
@@ -25,13 +25,13 @@ from lanes.stores.background import (
     kept_for,
 )
 from lanes.stores.base import UnreadableResponse, plausible
-from lanes.stores.packing import THREAD_OVER, pack, unpack_body
+from lanes.stores.packing import THREAD_OVER, pack, pack_input, unpack_body, unpack_input
 from steering.redis.answers import integers, many, names, optional_strings, strings, word
 from steering.redis.guard import RedisGuard
 from steering.redis.scripts import LuaScript
 
 if TYPE_CHECKING:
-    from lanes.stores.background import Progress
+    from lanes.stores.background import Progress, ResponseInput
     from steering.redis.guard import RedisClient
     from steering.redis.lease import Lease
 
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 _ASKED_TTL: Final = 600
 _YES: Final = b"1"
 
-#: Enter a response unless it is there. KEYS: record. ARGV: owner, body, TTL in seconds.
+#: Enter a response unless it is there. KEYS: record. ARGV: owner, body, input, TTL in seconds.
 _OPEN: Final = LuaScript("""
 if redis.call('EXISTS', KEYS[1]) == 0 then
-  redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'over', '0', 'body', ARGV[2])
-  redis.call('EXPIRE', KEYS[1], ARGV[3])
+  redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'over', '0', 'body', ARGV[2], 'input', ARGV[3])
+  redis.call('EXPIRE', KEYS[1], ARGV[4])
 end
 return '1'
 """)
@@ -93,12 +93,15 @@ class RedisBackgroundStore:
         self._guard = guard or RedisGuard(client)
         self._prefix = prefix
 
-    async def open(self, name: ResponseName, body: bytes) -> None:
+    async def open(
+        self, name: ResponseName, body: bytes, made_from: ResponseInput | None = None
+    ) -> None:
         """Enter a response (see `BackgroundStore.open`)."""
         if not self._lease.held:  # else a reader could take this owner for gone
             await self._lease.renew()
-        key = self._key("background", name)
-        await self._run(_OPEN, name, key, self._lease.owner, await _packed(body), RECORD_TTL)
+        key, owner = self._key("background", name), self._lease.owner
+        given = b"" if made_from is None else await pack_input(made_from)
+        await self._run(_OPEN, name, key, owner, await _packed(body), given, RECORD_TTL)
 
     async def advance(self, name: ResponseName, progress: Progress) -> bool:
         """Keep its next events (see `BackgroundStore.advance`)."""
@@ -130,6 +133,18 @@ class RedisBackgroundStore:
             await self._write(name, owner, failed, RECORD_TTL)
             found = await self._read(name)  # it may have ended just before
         return found and found[1]
+
+    async def made_from(self, name: ResponseName) -> ResponseInput | None:
+        """Return what a response was made from (see `BackgroundStore.made_from`)."""
+        if not plausible(name.id):
+            return None
+        key = self._key("background", name)
+
+        async def ask() -> bytes | None:
+            return optional_strings([await self._client.hget(key, "input")], 1)[0]
+
+        given = await self._guard.run(ask, name.key_id)
+        return await unpack_input(given) if given else None
 
     async def events(self, name: ResponseName, first: int) -> KeptEvents:
         """Return events of a response (see `BackgroundStore.events`)."""

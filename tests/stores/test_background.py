@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lanes.history.entries import Entry
 from lanes.stores.background import (
     EVENTS_TTL,
     BackgroundRecord,
     KeptEvents,
-    MemoryBackgroundStore,
     Progress,
+    ResponseInput,
     ResponseName,
 )
+from lanes.stores.memory_background import MemoryBackgroundStore
 from lanes.stores.redis_background import RedisBackgroundStore
 from steering.errors import StoreUnavailable
 from steering.redis.lease import Lease
@@ -115,6 +117,22 @@ async def test_large_objects_come_back(stores: Two, size: int) -> None:
     await stores.one.open(name, body())
     assert await stores.one.finish(name, large)
     assert await stores.two.get(name) == BackgroundRecord(large, over=True)
+
+
+@pytest.mark.parametrize("size", [10, 5_000, 400_000])
+async def test_what_a_response_is_made_from(stores: Two, size: int) -> None:
+    name, other = new(), new()
+    calls = (("call_id", "call_1"),)
+    entries = Entry(b'{"a":1}'), Entry(os.urandom(size), "msg_1", calls)
+    made_from = ResponseInput("resp_before", "msg_last", entries)
+    await stores.one.open(name, body(), made_from)
+    await stores.one.open(other, body())
+    assert await stores.two.made_from(name) == made_from
+    await stores.one.finish(name, body("failed"))
+    assert await stores.two.made_from(name) == made_from
+    await stores.two.delete(name)
+    for gone in (name, other, ResponseName(KEY, "no id")):
+        assert await stores.two.made_from(gone) is None
 
 
 async def test_many_events_come_in_parts(stores: Two) -> None:
