@@ -48,7 +48,7 @@ async def test_a_conversation() -> None:
         name = await begin(on, user("before"))
         for turn in range(2):
             asked, _ = await _turn(on, *text("Hel", "lo"), conversation=name, input=f"{turn}")
-        assert [one["content"] for one in asked] == ["before", "0", "Hello", "1"]
+        assert [one["content"] for one in asked] == ["before\n\n0", "Hello", "1"]
         assert await texts(on, name) == ["before", "0", "Hello", "1", "Hello"]
 
 
@@ -147,7 +147,7 @@ async def test_a_steer_before_any_text() -> None:
         await exchange.send(body([chunk(role="assistant"), chunk(reasoning="hm")], done=False))
         await on.client.until("response.reasoning_text.delta")
         following = await _steered(on, exchange, "no")
-        assert [one["role"] for one in following.body["messages"]] == ["user", "user"]
+        assert following.body["messages"] == [{"role": "user", "content": "tell\n\nno"}]
         await following.send(*_answer(*text("ok")))
         await following.end()
         await on.client.ended("a")

@@ -131,6 +131,9 @@ def _check_order(messages: list[dict[str, Any]]) -> None:
     before = ""
     for message in messages:
         role = message["role"]
+        _need(role != "system" or not before, "the system speaks later")
+        _need(role != "user" or before != "user", "two user messages in a row")
+        _need(role != "assistant" or before not in ("", "system"), "the user does not begin")
         if role == "tool":
             _need(message["tool_call_id"] in open_calls, "an output without its call")
             open_calls.remove(message["tool_call_id"])
@@ -141,4 +144,4 @@ def _check_order(messages: list[dict[str, Any]]) -> None:
         _need(role != "assistant" or before != "assistant", "two assistant messages in a row")
         before = role
     _need(not open_calls, f"calls without outputs: {open_calls}")
-    _need(before != "assistant", "the assistant has the last word")
+    _need(before in ("user", "tool"), f"the {before} has the last word")

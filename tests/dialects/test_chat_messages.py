@@ -28,7 +28,29 @@ MESSAGES: list[tuple[str, list[Item], list[Any]]] = [
     (
         "system later",
         [user("a"), {"role": "system", "content": "s"}, user("b")],
-        ["user: a", "system: s", "user: b"],
+        ["user: a\n\ns\n\nb"],
+    ),
+    (
+        "system after an answer",
+        [user("a"), assistant("x"), {"role": "developer", "content": "s"}],
+        ["user: a", "assistant: x", "user: s"],
+    ),
+    ("system alone", [{"role": "system", "content": "s"}], ["system: s", "user: Begin."]),
+    ("the assistant first", [assistant("x"), user()], ["user: Begin.", "assistant: x", "user: hi"]),
+    ("two of the user", [user("a"), user("b")], ["user: a\n\nb"]),
+    (
+        "two of the user, one with an image",
+        [user("a"), user([text("b"), {"type": "input_image", "image_url": "u"}])],
+        [
+            (
+                "user",
+                [
+                    {"type": "text", "text": "a"},
+                    {"type": "text", "text": "b"},
+                    {"type": "image_url", "image_url": {"url": "u"}},
+                ],
+            )
+        ],
     ),
     ("texts", [user([text("a"), text("b")])], ["user: a\nb"]),
     ("empty", [user("")], ["user: "]),
@@ -56,8 +78,8 @@ MESSAGES: list[tuple[str, list[Item], list[Any]]] = [
         [user(), assistant("x"), assistant("y"), user("z")],
         ["user: hi", "assistant: x\n\ny", "user: z"],
     ),
-    ("an empty one", [user(), assistant(""), user("y")], ["user: hi", "user: y"]),
-    ("reasoning alone", [user(), REASONING, user("y")], ["user: hi", "user: y"]),
+    ("an empty one", [user(), assistant(""), user("y")], ["user: hi\n\ny"]),
+    ("reasoning alone", [user(), REASONING, user("y")], ["user: hi\n\ny"]),
     ("the last word", [user(), assistant("x")], ["user: hi", "assistant: x", "user: Continue."]),
     (
         "parallel calls",
@@ -103,7 +125,7 @@ MESSAGES: list[tuple[str, list[Item], list[Any]]] = [
     (
         "one id twice, once unanswered",
         [user(), A, user("x"), A, output("a", "2")],
-        ["user: hi", "user: x", "assistant: call:a", "a=2"],
+        ["user: hi\n\nx", "assistant: call:a", "a=2"],
     ),
     (
         "unanswered",
@@ -235,5 +257,5 @@ UNKNOWN: list[Item] = [
 
 @pytest.mark.parametrize("item", UNKNOWN)
 def test_what_chat_has_no_form_for_is_left_out_with_a_word(item: Item, warnings: Any) -> None:
-    assert in_short(user("a"), item, user("b")) == ["user: a", "user: b"]
+    assert in_short(user("a"), item, user("b")) == ["user: a\n\nb"]
     assert len(warnings()) == 1

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.upstream.chat.content import output_of, parts_of, plain_or_parts, text_of
 from gateway.upstream.chat.omissions import NOTICES, left_out
-from gateway.upstream.history.continuation import CONTINUE_TEXT
 from lanes.codec import decode, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 Message = dict[str, Any]
 
@@ -45,7 +44,7 @@ class _Turn:
 
 
 def messages(instructions: object, items: Sequence[dict[str, Any]]) -> list[Message]:
-    """Return the instructions and the input as messages; the last is never the assistant's."""
+    """Return the instructions and the input as messages, whatever the order of their roles."""
     transcript = _Transcript()
     if isinstance(instructions, list):  # the form that response objects use
         items = [*(item for item in instructions if isinstance(item, dict)), *items]
@@ -54,10 +53,7 @@ def messages(instructions: object, items: Sequence[dict[str, Any]]) -> list[Mess
     for at, item in enumerate(items):
         transcript.read(item, at)
     transcript.answer()
-    built = _one_system(transcript.messages())
-    if built and built[-1]["role"] == "assistant":
-        built.append({"role": "user", "content": CONTINUE_TEXT})
-    return built
+    return transcript.messages()
 
 
 class _Transcript:
@@ -181,19 +177,3 @@ def _turn(turn: _Turn) -> Iterator[Message]:
         yield {"role": "tool", "tool_call_id": call.id, "content": content}
     if media:
         yield {"role": "user", "content": media}
-
-
-def _one_system(built: list[Message]) -> list[Message]:
-    """Join the system messages at the top: many chat templates accept one, and only there."""
-    head = list(_leading(built))
-    if len(head) < 2:
-        return built
-    text = "\n\n".join(message["content"] for message in head)
-    return [{"role": "system", "content": text}, *built[len(head) :]]
-
-
-def _leading(messages: Iterable[Message]) -> Iterator[Message]:
-    for message in messages:
-        if message["role"] != "system":
-            return
-        yield message

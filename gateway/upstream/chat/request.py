@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw
 
 from gateway.upstream.chat.content import present
 from gateway.upstream.chat.messages import messages
 from gateway.upstream.chat.omissions import left_out
+from gateway.upstream.chat.template import TemplateForm
+from gateway.upstream.chat.templating import in_template
 from gateway.upstream.chat.tools import tool_keys
 from lanes.codec import decode
 from lanes.history.entries import input_items
@@ -30,14 +32,23 @@ _UNKNOWN = frozenset(
 _MISSED = frozenset({"prompt"})
 
 
-def shape(whole: dict[str, Any]) -> dict[str, Any]:
-    """Return the body in the form of Chat Completions. Unknown keys, such as a vendor's, pass."""
+#: What the templates of most backends accept, which is the most that an unknown one may ask for.
+TEMPLATE: Final = TemplateForm()
+
+
+def shape(whole: dict[str, Any], template: TemplateForm = TEMPLATE) -> dict[str, Any]:
+    """Return the body in the form of Chat Completions. Unknown keys, such as a vendor's, pass.
+
+    `template` is what the backend accepts of a conversation.
+    """
     for key in sorted(_MISSED & whole.keys()):
         left_out("key", key)
     own = _MAPPED | _UNKNOWN | _MISSED
     return {
         **{key: value for key, value in whole.items() if key not in own},
-        "messages": messages(whole.get("instructions"), _items(whole.get("input"))),
+        "messages": in_template(
+            messages(whole.get("instructions"), _items(whole.get("input"))), template
+        ),
         **tool_keys(whole),
         **_text(whole.get("text")),
         **_reasoning(whole.get("reasoning")),

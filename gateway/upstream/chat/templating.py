@@ -1,0 +1,170 @@
+"""Messages -> messages that a backend's chat template accepts (D39). Pure, and idempotent."""
+
+from __future__ import annotations
+
+from base64 import b32encode
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.upstream.chat.omissions import NOTICES
+from gateway.upstream.chat.template import SystemPlace
+from gateway.upstream.history.continuation import CONTINUE_TEXT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gateway.upstream.chat.template import TemplateForm
+
+    Message = dict[str, Any]
+
+#: What the user says where the assistant or nobody spoke first.
+BEGIN_TEXT: Final = "Begin."
+#: What the assistant says between a tool and the user.
+HEARD_TEXT: Final = "OK."
+_BETWEEN: Final = "\n\n"
+
+
+def in_template(messages: Sequence[Message], form: TemplateForm) -> list[Message]:
+    """Return the messages in a form that the template accepts; the assistant's are never last."""
+    kept = _system_placed([*messages], form.system)
+    if form.texts_only:
+        kept = [_as_text(message) for message in kept]
+    if not form.calls:
+        kept = _calls_described(kept)
+    if form.call_id is not None:
+        kept = [_with_ids(message, form) for message in kept]
+    if form.alternates:
+        kept = _user_first(kept)
+    if not form.user_follows:
+        kept = _user_apart(kept)
+    if form.alternates:
+        kept = _joined(kept)
+    if kept and kept[-1]["role"] in ("assistant", "system"):
+        text = CONTINUE_TEXT if kept[-1]["role"] == "assistant" else BEGIN_TEXT
+        kept.append({"role": "user", "content": text})
+    return kept
+
+
+def _system_placed(messages: list[Message], place: SystemPlace) -> list[Message]:
+    """Join what the system says at the top, and put what it says later where it may be."""
+    count = next((at for at, one in enumerate(messages) if one["role"] != "system"), len(messages))
+    head, rest = messages[:count], messages[count:]
+    if place is SystemPlace.FOLDED:
+        head += [one for one in rest if one["role"] == "system"]
+        rest = [one for one in rest if one["role"] != "system"]
+    elif place is not SystemPlace.ANYWHERE:
+        rest = [one | {"role": "user"} if one["role"] == "system" else one for one in rest]
+    if not head:
+        return rest
+    said = head[0] if len(head) == 1 else _one("system", head)
+    if place is not SystemPlace.NOWHERE:
+        return [said, *rest]
+    said = said | {"role": "user"}
+    if rest and rest[0]["role"] == "user":
+        return [_one("user", [said, rest[0]]), *rest[1:]]
+    return [said, *rest]
+
+
+def _one(role: str, messages: list[Message]) -> Message:
+    """Join messages; parts stay parts."""
+    contents = [one["content"] for one in messages if one["content"]]
+    if all(isinstance(content, str) for content in contents):
+        return {"role": role, "content": _BETWEEN.join(contents)}
+    parts: list[Any] = []
+    for content in contents:
+        parts += [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return {"role": role, "content": parts}
+
+
+def _joined(messages: list[Message]) -> list[Message]:
+    """Join neighbouring messages of the user, and of the assistant where neither calls."""
+    kept: list[Message] = []
+    for message in messages:
+        last = kept[-1] if kept else None
+        if last is not None and _are_one(last, message):
+            kept[-1] = {**last, **message, **_one(message["role"], [last, message])}
+        else:
+            kept.append(message)
+    return kept
+
+
+def _are_one(last: Message, message: Message) -> bool:
+    role = message["role"]
+    if role != last["role"] or role not in ("user", "assistant"):
+        return False
+    return "tool_calls" not in last and "tool_calls" not in message
+
+
+def _user_first(messages: list[Message]) -> list[Message]:
+    """Let the user begin: many templates count from there."""
+    at = next((at for at, one in enumerate(messages) if one["role"] != "system"), len(messages))
+    if at == len(messages) or messages[at]["role"] == "user":
+        return messages
+    return [*messages[:at], {"role": "user", "content": BEGIN_TEXT}, *messages[at:]]
+
+
+def _user_apart(messages: list[Message]) -> list[Message]:
+    """Put a word of the assistant between a tool and the user."""
+    kept: list[Message] = []
+    for message in messages:
+        if message["role"] == "user" and kept and kept[-1]["role"] == "tool":
+            kept.append({"role": "assistant", "content": HEARD_TEXT})
+        kept.append(message)
+    return kept
+
+
+def _calls_described(messages: list[Message]) -> list[Message]:
+    """Say calls and outputs in words."""
+    kept: list[Message] = []
+    names: dict[str, str] = {}
+    for message in messages:
+        calls = message.get("tool_calls") or ()
+        if message["role"] == "tool":
+            name = names.get(message["tool_call_id"], "a tool")
+            kept.append({"role": "user", "content": f"[Output of {name}: {message['content']}]"})
+            continue
+        lines = [message["content"]] if message["content"] or not calls else []
+        for call in calls:
+            function = call["function"]
+            names[call["id"]] = function["name"]
+            lines.append(f"[Called {function['name']} with {function['arguments']}]")
+        said = lines[0] if len(lines) == 1 else _BETWEEN.join(map(_text, lines))
+        rest = {key: value for key, value in message.items() if key != "tool_calls"}
+        kept.append({**rest, "content": said})
+    return _joined(kept)
+
+
+def _as_text(message: Message) -> Message:
+    content = message["content"]
+    return message if isinstance(content, str) else {**message, "content": _text(content)}
+
+
+def _text(content: object) -> str:
+    """Return a content as one text; any other part is named, so that the model knows of it."""
+    if isinstance(content, str):
+        return content
+    lines = []
+    for part in content if isinstance(content, list) else ():
+        text = part.get("text")
+        if not isinstance(text, str):
+            text = f"[{part.get('type')}]"
+            NOTICES.warning("text content", "this backend reads texts only; others are named")
+        lines.append(text)
+    return "\n".join(lines)
+
+
+def _with_ids(message: Message, form: TemplateForm) -> Message:
+    """Return a message with ids of calls that the backend accepts."""
+    if message["role"] == "tool":
+        return {**message, "tool_call_id": _call_id(message["tool_call_id"], form)}
+    if "tool_calls" not in message:
+        return message
+    calls = [{**call, "id": _call_id(call["id"], form)} for call in message["tool_calls"]]
+    return {**message, "tool_calls": calls}
+
+
+def _call_id(call_id: str, form: TemplateForm) -> str:
+    assert form.call_id is not None
+    if form.call_id.fullmatch(call_id):
+        return call_id
+    return b32encode(sha256(call_id.encode()).digest()).decode()[:9]
