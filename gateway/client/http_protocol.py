@@ -100,7 +100,8 @@ class ClientHttp(HttpReading):
 
         Without a Content-Length the body is chunked, and the caller writes whole chunks.
         """
-        if self._writer is not None and not self.transport.is_closing():
+        over = self._stage is Stage.OVER or self.transport.is_closing()
+        if self._writer is not None and not over:
             self._writer.write(data)
 
     def cut(self) -> None:

@@ -57,7 +57,12 @@ class PacedWriter:
         self._watch: asyncio.TimerHandle | None = None
 
     def bound(self, marks: WaterMarks, on_stall: Callable[[], None]) -> None:
-        """Bound the unsent bytes; `on_stall` is called when a full socket lost none in time."""
+        """Bound the unsent bytes; `on_stall` is called when a full socket lost none in time.
+
+        Does nothing on a transport that closes: an answer may come as its client leaves.
+        """
+        if self._transport.is_closing():
+            return
         self._on_full, self._on_room, self._on_stall = marks.on_full, marks.on_room, on_stall
         self._timeout = marks.stall_timeout
         self._transport.set_write_buffer_limits(high=marks.high, low=marks.high // 2)

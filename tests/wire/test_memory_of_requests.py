@@ -115,7 +115,7 @@ LEFT: list[Scene] = [left_before_the_head, left_in_mid_answer]
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize(
     ("scene", "named"),
-    [*((scene, False) for scene in ANSWERED + LEFT), *((scene, True) for scene in ANSWERED)],
+    [*((scene, False) for scene in ANSWERED + LEFT), *((scene, True) for scene in ANSWERED + LEFT)],
 )
 async def test_nothing_outlives_a_create_over_http(
     scene: Scene, *, stream: bool, named: bool

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import socket
+import weakref
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
+import anyio.lowlevel
+import pytest
 import uvicorn
 
 from gateway.client.http_protocol import ClientHttp
 from gateway.client.paced_writer import WaterMarks
 from gateway.client.peers import EXTENSION, Peers, show_key
+from tests.support.error_log import expect_no_errors
 from tests.support.hang_guard import HANG
 from tests.support.raw_answer import head, rest
 from tests.support.raw_client import tcp
@@ -66,7 +71,7 @@ class Writer:
 
 
 @asynccontextmanager
-async def served(app: Writer) -> AsyncIterator[tuple[int, Peers]]:
+async def served(app: Callable[..., Any]) -> AsyncIterator[tuple[int, Peers]]:
     """The application behind the door, and the door's count."""
     peers = Peers(10, 10, [])
     door = cast("type[asyncio.Protocol]", partial(ClientHttp, peers, 4096, 5.0))
@@ -126,3 +131,63 @@ async def test_the_next_request_follows() -> None:
         last = head(["Host: a", "Connection: close"], "GET / HTTP/1.1")
         await client.write(GET + GET + last)
         assert (await rest(client)).count(PIECE * 3 + b"0\r\n\r\n") == 3
+
+
+class Late:
+    """An application that has its answer once the client is gone, or refused in mid-request."""
+
+    def __init__(self, *, begins: bool) -> None:
+        self.begins = begins
+        self.begun = anyio.Event()
+        self.callbacks: list[weakref.ref[Any]] = []
+
+    async def __call__(
+        self,
+        scope: dict[str, Any],
+        receive: Callable[[], Awaitable[dict[str, Any]]],
+        send: Callable[[dict[str, Any]], Awaitable[None]],
+    ) -> None:
+        client: ClientHttp = scope["extensions"][EXTENSION]
+        if self.begins:
+            self._bound(client)
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            client.write(PIECE)
+        self.begun.set()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        if not self.begins:
+            self._bound(client)
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+        client.write(PIECE)
+        self._bound(client)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        client.cut()
+
+    def _bound(self, client: ClientHttp) -> None:
+        def on_full() -> None:
+            """Do nothing."""
+
+        self.callbacks.append(weakref.ref(on_full))
+        client.bound(WaterMarks(0, 60.0, on_full, on_full))
+
+
+@pytest.mark.parametrize("begins", [False, True])
+@pytest.mark.parametrize("way", ["reset", "half", "refused"])
+async def test_an_answer_that_comes_too_late_goes_nowhere(way: str, *, begins: bool) -> None:
+    app = Late(begins=begins)
+    with expect_no_errors():
+        async with served(app) as (port, peers), tcp(port) as client:
+            await client.write(head(["Host: a", "Transfer-Encoding: chunked"], "POST / HTTP/1.1"))
+            await client.write(b"2\r\nab\r\n")
+            with anyio.fail_after(HANG):
+                await app.begun.wait()
+                if way == "reset":
+                    client.abort()
+                elif way == "half":
+                    client.sock.shutdown(socket.SHUT_WR)
+                else:
+                    await client.write(b"no chunk")
+                    assert b"0\r\n\r\n" not in await rest(client)
+                while peers.open:
+                    await anyio.lowlevel.checkpoint()
+        assert not [one for one in app.callbacks if one() is not None]
