@@ -173,22 +173,3 @@ PEERS: dict[Visit, int] = {
     leaver: 2,
     http_reads: 1,
 }
-
-
-async def visits(visit: Visit, port: int, counts: dict[str, int]) -> None:
-    """Visit again and again; a gateway that hangs up is what a peer has to expect.
-
-    Args:
-        visit: The kind of peer.
-        port: The gateway's.
-        counts: Counts each visit, from its start, under the peer's name.
-    """
-    name = visit.__name__
-    while True:
-        counts[name] = counts.get(name, 0) + 1
-        with suppress(
-            OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
-        ):
-            async with asyncio.timeout(2 * _LONGEST):
-                await visit(port)
-        await asyncio.sleep(0.05)

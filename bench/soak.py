@@ -1,8 +1,9 @@
 """A gateway among hostile peers for many minutes: does it answer rightly, and give all back?
 
-Each round `multilane load` checks every answer while the peers of `hostile_peers` come and go and
-connections to the backend break. Then all leave, and the gateway at rest is measured: memory and
-descriptors of the last round must not be above those of an early one by more than a slack.
+Each minute is a round: `multilane load` checks every answer on its sockets and the clients of
+`http_visitors` check theirs, while the peers of `hostile_peers` come and go and connections to the
+backend break. Then all leave, and the gateway at rest is measured: memory and descriptors of the
+last round must not be above those of an early one by more than a slack.
 """
 
 from __future__ import annotations
@@ -11,18 +12,19 @@ import argparse
 import asyncio
 import json
 import os
-import random
 import re
 import sys
 import tempfile
 import time
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections import Counter
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
-from bench.hostile_peers import PEERS, visits
+from bench.breaking_relay import Relay
+from bench.visits import Visits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -30,12 +32,14 @@ if TYPE_CHECKING:
 _ROOT = Path(__file__).parents[1]
 #: The round that later ones are compared with: by then all that is loaded lazily is loaded.
 _EARLY = 5
-#: Seconds between two breaks of a connection to the backend.
-_BREAKS = 0.7
+#: Seconds of a round besides its load: all leave, and the gateway comes to rest.
+_PAUSE = 15.0
+#: Wrong answers of a round to show.
+_SHOWN = 5
 #: Seconds for the gateway to come to rest once all peers have left.
 _REST = 60.0
 #: Characters of a log to show.
-_LOG_END = 6000
+_LOG_END = 16000
 
 
 @dataclass(slots=True)
@@ -46,8 +50,14 @@ class Round:
     peak: float
     descriptors: int
     load: dict[str, Any]
-    peers: dict[str, int] = field(default_factory=dict)
+    visits: Visits = field(default_factory=Visits)
     breaks: int = 0
+
+    @property
+    def violations(self) -> int:
+        """How many answers broke the protocol, on sockets and over HTTP."""
+        count: int = self.load["violations"]["count"]
+        return count + len(self.visits.wrong)
 
     def row(self, number: int) -> str:
         """Return the round's line of the table."""
@@ -59,10 +69,10 @@ class Round:
             self.descriptors,
             responses["sent"],
             self.load["steers"]["sent"],
-            self.load["violations"]["count"],
+            self.violations,
             sum(self.load["errors"].values()),
             self.breaks,
-            sum(self.peers.values()),
+            sum(self.visits.counts.values()),
         )
         return "".join(f"{cell:>10}" for cell in cells)
 
@@ -82,45 +92,6 @@ _HEADINGS = (
     "breaks",
     "visits",
 )
-
-
-class Relay:
-    """Stands between gateway and backend, and breaks a connection now and then."""
-
-    def __init__(self, backend: int) -> None:
-        self._backend = backend
-        self._writers: set[asyncio.StreamWriter] = set()
-        self.breaks = 0
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Relay one connection in both directions until either end closes it."""
-        self._writers.add(writer)
-        with suppress(OSError):
-            inner, outer = await asyncio.open_connection("127.0.0.1", self._backend)
-            both = [
-                asyncio.create_task(self._pump(reader, outer)),
-                asyncio.create_task(self._pump(inner, writer)),
-            ]
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            for task in both:
-                task.cancel()
-            outer.transport.abort()
-        self._writers.discard(writer)
-        writer.close()
-
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
-            while data := await reader.read(1 << 16):
-                writer.write(data)
-                await writer.drain()
-
-    async def breaking(self) -> None:
-        """Break one connection after the other."""
-        while True:
-            await asyncio.sleep(_BREAKS)
-            if self._writers:
-                random.choice(list(self._writers)).transport.abort()
-                self.breaks += 1
 
 
 def _port_in(log: Path) -> int | None:
@@ -183,11 +154,9 @@ class Soak:
 
     async def round(self) -> Round:
         """Have everybody come for a while; measure once they have left."""
-        counts: dict[str, int] = {}
+        visits = Visits()
         before = self._relay.breaks
-        tasks = [asyncio.create_task(self._relay.breaking())]
-        for visit, number in PEERS.items():
-            tasks += [asyncio.create_task(visits(visit, self._port, counts)) for _ in range(number)]
+        tasks = [asyncio.create_task(self._relay.breaking()), *visits.peers(self._port)]
         try:
             load = await self._load()
         finally:
@@ -199,7 +168,7 @@ class Soak:
         await self._rest()
         megabytes, peak = self._memory()
         files = len(os.listdir(f"/proc/{self._child.pid}/fd"))
-        return Round(megabytes, peak, files, load, counts, self._relay.breaks - before)
+        return Round(megabytes, peak, files, load, visits, self._relay.breaks - before)
 
     async def _load(self) -> dict[str, Any]:
         """Run `multilane load` for a round; its numbers."""
@@ -219,9 +188,13 @@ class Soak:
     async def _rest(self) -> None:
         """Wait until no connection is left, and what each had to do is done."""
         async with asyncio.timeout(_REST):
-            while self._health()["connections"]:  # noqa: ASYNC110 - there is no event for it
+            while not self._rests():  # noqa: ASYNC110 - there is no event for it
                 await asyncio.sleep(0.2)
         await asyncio.sleep(1)
+
+    def _rests(self) -> bool:
+        health = self._health()
+        return not health["connections"] and not health["http_responses"]
 
     def _health(self) -> dict[str, Any]:
         with urlopen(f"http://127.0.0.1:{self._port}/health", timeout=_REST) as answer:
@@ -247,7 +220,7 @@ def faults(rounds: list[Round], slack_megabytes: float, slack_files: int) -> lis
     """
     early, last = rounds[min(_EARLY, len(rounds)) - 1], rounds[-1]
     wrong = []
-    if violations := sum(one.load["violations"]["count"] for one in rounds):
+    if violations := sum(one.violations for one in rounds):
         wrong.append(f"{violations} answers broke the protocol")
     if last.megabytes > early.megabytes + slack_megabytes:
         wrong.append(f"memory went from {early.megabytes:.1f} to {last.megabytes:.1f} MB")
@@ -261,13 +234,14 @@ async def _run(minutes: float, seconds: float, slack_megabytes: float, slack_fil
     print("".join(f"{heading:>10}" for heading in _HEADINGS), flush=True)
     with tempfile.TemporaryDirectory(prefix="multilane-soak-") as where:
         async with Soak(Path(where), seconds).running() as soak:
-            end = time.monotonic() + 60 * minutes
-            while not rounds or time.monotonic() < end:
+            start, period = time.monotonic(), seconds + _PAUSE
+            while not rounds or period * len(rounds) < 60 * minutes:
+                await asyncio.sleep(start + period * len(rounds) - time.monotonic())
                 rounds.append(await soak.round())
                 print(rounds[-1].row(len(rounds)), flush=True)
-    visited: dict[str, int] = {}
-    for one in rounds:
-        visited = {name: visited.get(name, 0) + one.peers.get(name, 0) for name in one.peers}
+                for wrong_answer in rounds[-1].visits.wrong[:_SHOWN]:
+                    print(f"  {wrong_answer}", flush=True)
+    visited = sum((Counter(one.visits.counts) for one in rounds), Counter[str]())
     print(", ".join(f"{count} {name}" for name, count in sorted(visited.items())))
     wrong = faults(rounds, slack_megabytes, slack_files)
     print("\n".join(wrong) or "no violations, and nothing kept")
@@ -278,7 +252,9 @@ def main() -> int:
     """Run the soak from the command line; return its exit code."""
     parser = argparse.ArgumentParser(prog="bench.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30)
-    parser.add_argument("--round", type=float, default=45, help="seconds of load in a round")
+    parser.add_argument(
+        "--round", type=float, default=45, help="seconds of load in a round, which takes 15 more"
+    )
     parser.add_argument("--slack-megabytes", type=float, default=16)
     parser.add_argument("--slack-files", type=int, default=16)
     given = parser.parse_args()

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from bench.hostile_peers import PEERS
+from bench.http_visitors import VISITORS
 from bench.soak import Round, faults
+from bench.visits import Visits
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,12 +32,14 @@ def test_a_short_one_finds_nothing() -> None:
     assert int(first.split()[4]) > 0
     assert verdict == "no violations, and nothing kept"
     names = set(re.findall(r"\d+ (\w+)", visited))
-    assert names == {visit.__name__ for visit in PEERS}
+    assert names == {visit.__name__ for visit in (*PEERS, *VISITORS)}
 
 
-def measured(megabytes: float = 80, files: int = 20, violations: int = 0) -> Round:
+def measured(
+    megabytes: float = 80, files: int = 20, violations: int = 0, wrong: tuple[str, ...] = ()
+) -> Round:
     load: dict[str, Any] = {"violations": {"count": violations}}
-    return Round(megabytes, megabytes, files, load)
+    return Round(megabytes, megabytes, files, load, Visits(wrong=list(wrong)))
 
 
 @pytest.mark.parametrize(
@@ -46,6 +50,7 @@ def measured(megabytes: float = 80, files: int = 20, violations: int = 0) -> Rou
         (measured(megabytes=92), "memory went from 80.0 to 92.0 MB"),
         (measured(files=27), "descriptors went from 20 to 27"),
         (measured(violations=2), "2 answers broke the protocol"),
+        (measured(violations=2, wrong=("chain: 500",)), "3 answers broke the protocol"),
     ],
 )
 def test_the_last_round_is_compared_with_the_fifth(last: Round, fault: str | None) -> None:
