@@ -24,7 +24,7 @@ BENCHES = {
 }
 #: `stalls` has a test of its own.
 PARTS = {"__init__", "compare", "hostile_peers", "measure", "pipeline", "probed_gateway", "soak"}
-PARTS |= {"stalls"}
+PARTS |= {"breaking_relay", "http_visitors", "stalls", "visits"}
 
 
 def run(module: str, *options: str) -> str:

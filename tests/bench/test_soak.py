@@ -18,7 +18,6 @@ from bench.visits import Visits
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.timeout(240)
 def test_a_short_one_finds_nothing() -> None:
     """Its second round is measured as its thirtieth would be; slack is for what is loaded late."""
     command = [sys.executable, "-W", "error", "-m", "bench.soak"]

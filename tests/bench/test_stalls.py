@@ -16,7 +16,6 @@ COMPLETED = ["one base64 string", "strings of 30 KB", "as many items as go", "as
 REFUSED = ["empty arrays", "items", "pairs of metadata", "nested arrays", "numbers", "tools"]
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize(("dialect", "names"), [("openai", list(FRAMES)), ("chat", COMPLETED)])
 async def test_no_frame_stalls_the_gateway(dialect: str, names: list[str]) -> None:
     outcomes = await measure(dialect, 60_000_000, ["--redis-url", "memory"], names)

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from tests.support.exchange import Exchange
 
 #: Bounded by the number of examples.
-pytestmark = pytest.mark.timeout(180)
-
 ID = re.compile(r"\b(resp|[a-z]{2,8})_[0-9a-f]{32}\b")
 ENDS = ("response.completed", "response.incomplete", "response.failed", "error")
 

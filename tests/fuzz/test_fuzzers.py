@@ -12,7 +12,6 @@ from tests.fuzz.fuzzing import CORPUS, Found, Fuzzer, fuzz
 SECONDS = 3.0
 
 #: Bounded by its own clock; how long the last batch takes, or to shrink, is the machine's affair.
-pytestmark = pytest.mark.timeout(180)
 
 
 @pytest.mark.parametrize("fuzzer", FUZZERS, ids=lambda one: one.name)

@@ -24,6 +24,7 @@ from gateway.upstream.transport.websocket.connection import UpstreamSocket
 from gateway.upstream.transport.websocket.handshake import Handshake
 from gateway.upstream.transport.websocket.limits import WebSocketCapacity, WebSocketLimits
 from lanes.errors import UpstreamFault
+from tests.support.hang_guard import HANG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -176,7 +177,7 @@ async def _serve(pieces: list[bytes]) -> bytes:
     peers = Peers(1, 1, [])
     wire = Wire(ClientHttp(peers, 1 << 16, 10.0, **given))
     await wire.feed(pieces)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG):
         await asyncio.gather(*state.tasks)
     assert not state.connections
     assert peers.open == 0
@@ -220,7 +221,7 @@ async def _answered(pieces: list[bytes]) -> None:
 
     relaying = asyncio.create_task(relay())
     await wire.feed(pieces)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG):
         await relaying
     assert len(lost) == 1
     assert len(idle) <= 1
@@ -278,7 +279,7 @@ async def _joined(flags: int, pieces: list[bytes]) -> None:
     wire = Wire(socket)
     upgrade = [] if flags & 1 else [accepting(bytes(wire.written))]
     await wire.feed([*upgrade, *pieces])
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG):
         await asyncio.gather(*relaying)
     assert (len(ends), len(lost)) == (1, 1)
     assert socket.ended

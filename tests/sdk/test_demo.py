@@ -14,7 +14,7 @@ from gateway.config.settings import Settings
 from gateway.process.children import spawn
 from gateway.process.demo import how_to_try, run
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(90)]
+pytestmark = pytest.mark.real
 
 
 @pytest.mark.usefixtures("llama_url")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.judge import StreamJudge, validate
 
-pytestmark = [pytest.mark.node, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.node
 
 
 async def test_lanes_forks_a_tool_and_an_error(gateway_url: str, node_sdk: list[str]) -> None:

@@ -106,7 +106,6 @@ async def test_what_is_not_allowed_and_what_the_backend_refuses() -> None:
 
 
 @pytest.mark.real
-@pytest.mark.timeout(90)
 async def test_the_real_model_chats(real_url: str) -> None:
     ask: Any = {
         "model": MODEL,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from openai.resources.responses.responses import AsyncResponsesConnection
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(90)]
+pytestmark = pytest.mark.real
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tests.support.client import Client, Event
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(90)]
+pytestmark = pytest.mark.real
 
 WEATHER = {
     "type": "function",

@@ -16,7 +16,7 @@ from tests.dialects.test_tapes import ENDS, reads
 from tests.support.dialect_reading import profile, read
 from tests.support.hang_guard import HANG
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(90)]
+pytestmark = pytest.mark.real
 
 #: Where our judge of it is stricter than this build with this model, and why.
 STRICTER = {

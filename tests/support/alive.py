@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from tests.support.hang_guard import HANG
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
@@ -47,7 +49,7 @@ def uncollected() -> Iterator[None]:
 async def gone(before: Counter[str]) -> None:
     """All that came since has died; whatever is left is named."""
     left = before
-    with anyio.move_on_after(10):
+    with anyio.move_on_after(HANG):
         while left := alive() - before:  # noqa: ASYNC110 - nothing tells of a death
             await anyio.sleep(0.01)
     assert not left, dict(left)

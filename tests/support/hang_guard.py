@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 #: Seconds. Nothing is measured by it: a busy machine may take its time, and only a hang fails.
-HANG = 30.0
+HANG = 60.0

@@ -10,6 +10,7 @@ import pytest
 
 from gateway.upstream.transport.http.client import HttpClient
 from lanes.errors import UpstreamFault
+from tests.support.hang_guard import HANG
 from tests.support.raw_http_server import (
     END,
     HEAD,
@@ -160,14 +161,14 @@ class ByHand:
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}/v1"
 
     async def accept(self) -> socket.socket:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG):
             peer, _ = await asyncio.get_running_loop().sock_accept(self._listening)
         return peer
 
     async def answer(self, peer: socket.socket, data: bytes) -> bytes:
         """Read a request, which has no long body here, and answer it."""
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG):
             request = await loop.sock_recv(peer, 65536)
             while b"\r\n\r\n{}" not in request:
                 request += await loop.sock_recv(peer, 65536)

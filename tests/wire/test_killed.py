@@ -8,7 +8,6 @@ from urllib.request import urlopen
 
 import anyio
 import anyio.to_thread
-import pytest
 
 from tests.support.calling import called_out, calling
 from tests.support.client import connect
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: An owner is given up 15 s after its last sign of life, by one that has lived for 5.
-pytestmark = pytest.mark.timeout(180)
-
 GONE = ("dropped", "owner_gone", None)
 
 

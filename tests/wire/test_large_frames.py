@@ -142,7 +142,7 @@ async def test_what_would_take_too_long_is_refused() -> None:
         busy = await stand.lane(client, "a")
         for name, (text, code, param, lane) in TOO_MUCH.items():
             await client.send(text)
-            assert shape(await client.event(timeout=30)) == (code, 400, param, lane), name
+            assert shape(await client.event()) == (code, 400, param, lane), name
         await busy.ends()
         assert len(stand.fake.exchanges) == 1
 
@@ -151,7 +151,7 @@ async def test_a_text_of_20_mb() -> None:
     text = "a word " * 3_000_000
     async with talking(lambda _: reply("ok")) as (stand, client):
         await client.create("a", input=text)
-        await client.until("response.completed", lane="a", timeout=30)
+        await client.until("response.completed", lane="a")
         assert last_text(stand.fake.exchanges[0]) == text
 
 
@@ -232,7 +232,7 @@ async def test_a_client_that_sends_on_and_on_is_not_read_from() -> None:
             free.set()
         ended = 0
         while ended < 30:
-            got = await client.frame(timeout=30)
+            got = await client.frame()
             assert got is not None
             ended += got.event["type"] == "response.completed"
         await sending

@@ -6,7 +6,6 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import pytest
 
 from tests.cases.test_steer_race import CONNECTIONS, LANES, STEERS, Race, connection
 from tests.support.client import connect
@@ -17,11 +16,12 @@ from tests.support.raw_http_server import until
 from tests.support.steered import begin, steered, talking, turns
 
 if TYPE_CHECKING:
+    import pytest
+
     from tests.support.exchange import Exchange
     from tests.support.gateway_stand import Stand
     from tests.upstream.websocket.behind import Behind
 
-pytestmark = pytest.mark.timeout(180)
 ROUNDS = 4
 
 
