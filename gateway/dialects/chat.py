@@ -9,7 +9,7 @@ from lanes.stream.profile import Profile
 
 DIALECT = Dialect(
     "chat",
-    Profile(replays_reasoning=False),
+    Profile(),
     path="/chat/completions",
     keeps_nulls=False,
     shape=shape,

@@ -20,6 +20,7 @@ from gateway.upstream.transport.websocket.client import WebSocketClient
 from gateway.upstream.transport.websocket.limits import WebSocketLimits
 from gateway.upstream.wrapped_steering import WrappedSteering
 from lanes.errors import UpstreamFault
+from lanes.history.makers import Maker
 from lanes.ports import Stream
 from lanes.stream.profile import Profile
 
@@ -60,6 +61,7 @@ class Backend:
         self._ready = False  # its dialect is detected, and speaks over the transport
         self._socket: WebSocketClient | None = None
         self._notices = ThrottledWarnings(log)
+        self._maker = Maker(options.name, options.dialect)
 
     @property
     def _dialect(self) -> Dialect:
@@ -123,9 +125,9 @@ class Backend:
             await self._ensure_dialect(headers, body.get("model"))
         dialect, sender, sent = self._dialect, self._sender, self._headers(headers)
         if len(items) > _MANY_ITEMS or sum(map(len, items)) > _MANY_BYTES:
-            request = await run_in_cpu_thread(large_request, dialect, body, items)
+            request = await run_in_cpu_thread(large_request, dialect, body, items, self._maker)
         else:
-            request = dialect.request(body, items)
+            request = dialect.request(body, items, self._maker)
         try:
             stream = await sender.post(dialect.path, request, sent)
         except UpstreamFault as fault:
@@ -139,7 +141,7 @@ class Backend:
     def _wrap(
         self, body: Mapping[str, Any], stream: HttpStream | WebSocketStream
     ) -> _ResponsesStream:
-        converter = self._dialect.reader(body)
+        converter = self._dialect.reader(body, self._maker)
         steering = None
         if stream.steering is not None:
             steering = WrappedSteering(stream.steering, partial(self._wrap, body))
@@ -189,6 +191,7 @@ class Backend:
                 named = model if isinstance(model, str) else None
                 await self._detector.detect(self._headers(headers), named)
             self._check_transport()
+            self._maker.dialect = self._dialect.name
             self._ready = True
         except UpstreamFault as fault:
             self._log_fault(fault)

@@ -17,10 +17,12 @@ from msgspec import Raw
 import gateway.dialects
 from gateway.logs import ThrottledWarnings
 from gateway.upstream.flat_tools import FlatTools
+from gateway.upstream.history.makers import readable_items
 from gateway.upstream.history.replay import replay_items
 from gateway.upstream.restored_names import RestoredNames
 from lanes.codec import encode
 from lanes.errors import ClientFault
+from lanes.history.makers import MARK, Maker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -72,7 +74,8 @@ class Dialect:
         replay: How the input takes the form the backend reads; None sends items as they are.
         shape: Has the last word on the request.
         converter: Makes the reader of a body that is no stream of Responses events, from the
-            client's body: understanding the answer may take the question.
+            client's body and the backend as a maker of items: understanding the answer may take
+            the question.
         counter: How it counts the tokens of a request; None if it does not.
         websocket_lanes: How many responses run at a time on one WebSocket of it: 0 if it speaks
             none, 1 if it knows no `stream_id`.
@@ -96,18 +99,29 @@ class Dialect:
     conversations: bool = False
     replay: ReplayForm | None = None
     shape: Callable[[dict[str, Any]], dict[str, Any]] | None = None
-    converter: Callable[[Mapping[str, Any]], Converter] | None = None
+    converter: Callable[[Mapping[str, Any], Maker], Converter] | None = None
     counter: TokenCounter | None = None
     websocket_lanes: int = 0
     hosts: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
     ids: str | None = None
 
-    def request(self, body: Mapping[str, Any], items: Sequence[bytes]) -> bytes:
+    def request(
+        self, body: Mapping[str, Any], items: Sequence[bytes], maker: Maker | None = None
+    ) -> bytes:
         """Return the JSON of the request: the client's settings and the whole effective input.
 
-        Raises ClientFault where the backend could not make sense of it.
+        Args:
+            body: The client's request.
+            items: The whole effective input, each item as JSON.
+            maker: The backend, which gets back what only it can read.
+
+        Raises:
+            ClientFault: The backend could not make sense of it.
         """
+        maker = maker or Maker("", "")
+        if maker.reasoning_key or any(MARK in item for item in items):
+            items = readable_items(items, maker, marked=self.converter is not None)
         if not self.namespaces:
             flat = FlatTools(body.get("tools"))
             body, items = flat.body(body), flat.items(items)
@@ -118,12 +132,13 @@ class Dialect:
             whole["store"] = store
         return encode(whole if self.shape is None else self.shape(whole))
 
-    def reader(self, body: Mapping[str, Any]) -> Converter | None:
-        """Return what reads the answer to a request; None if the answer needs no change."""
+    def reader(self, body: Mapping[str, Any], maker: Maker | None = None) -> Converter | None:
+        """Return what reads the answer of `maker` to a request; None if it needs no change."""
+        maker = maker or Maker("", "")
         flat = None if self.namespaces else FlatTools(body.get("tools"))
         if flat is None or not flat.names:
-            return None if self.converter is None else self.converter(body)
-        inner = None if self.converter is None else self.converter(flat.body(body))
+            return None if self.converter is None else self.converter(body, maker)
+        inner = None if self.converter is None else self.converter(flat.body(body), maker)
         return RestoredNames(flat.names, inner)
 
     def auth(self, key: str) -> dict[str, str]:

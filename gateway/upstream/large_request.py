@@ -10,16 +10,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gateway.upstream.dialect import Dialect
+    from lanes.history.makers import Maker
 
 
-def large_request(dialect: Dialect, body: Mapping[str, Any], items: Sequence[bytes]) -> bytes:
+def large_request(
+    dialect: Dialect, body: Mapping[str, Any], items: Sequence[bytes], maker: Maker | None = None
+) -> bytes:
     """Return what `dialect.request` does, without moving the input's long strings through it.
 
     Args:
         dialect: The backend's.
         body: The client's request.
         items: The whole effective input, each item as JSON.
+        maker: The backend as a maker of items.
     """
     strings = LongStrings()
     short = [strings.cut(item) if len(item) > LONG else item for item in items]
-    return strings.restore(dialect.request(body, short))
+    return strings.restore(dialect.request(body, short, maker))

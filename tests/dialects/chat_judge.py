@@ -28,13 +28,36 @@ class _Refusal(Exception):
     pass
 
 
-def refuses(body: dict[str, Any]) -> str | None:
-    """Why this request gets a 400; None if it gets an answer."""
+def refuses(body: dict[str, Any], *, own: frozenset[str] = frozenset()) -> str | None:
+    """Why this request gets a 400; None if it gets an answer.
+
+    `own` are the keys of its own that the server wants back on the assistant's messages and calls.
+    """
     try:
-        _check(body)
+        _check(_plain(body, own))
     except _Refusal as refusal:
         return str(refusal)
     return None
+
+
+def _plain(body: dict[str, Any], own: frozenset[str]) -> dict[str, Any]:
+    """The request without the keys of the server's own, none of which may be empty."""
+    if not own or not isinstance(body.get("messages"), list):
+        return body
+    return {**body, "messages": [_plain_message(message, own) for message in body["messages"]]}
+
+
+def _plain_message(message: dict[str, Any], own: frozenset[str]) -> dict[str, Any]:
+    if message.get("role") != "assistant":
+        return message
+    for holder in (message, *message.get("tool_calls", ())):
+        _need(all(holder[key] for key in own & holder.keys()), "nothing under a key of its own")
+    bare = {key: value for key, value in message.items() if key not in own}
+    calls = [
+        {key: value for key, value in call.items() if key not in own}
+        for call in message.get("tool_calls", ())
+    ]
+    return {**bare, "tool_calls": calls} if calls else bare
 
 
 def _need(holds: object, why: str) -> None:

@@ -13,6 +13,8 @@ from tests.support.dialect_reading import LIMIT
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from lanes.history.makers import Maker
+
 Chunk = dict[str, Any]
 
 HEAD = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1790000000, "model": "q"}
@@ -55,12 +57,13 @@ def hear(
     *,
     cut: bool = False,
     steer_after: int | None = None,
+    maker: Maker | None = None,
 ) -> Played:
-    """Play the reads of one body. `cut`: it broke off, so its last event may be half of one.
+    """Play the reads of one body of `maker`. `cut`: it broke off, perhaps within an event.
 
     `steer_after` so many events sent, the run is told to stop.
     """
-    converter, splitter = DIALECT.reader(request), SseSplitter(LIMIT)
+    converter, splitter = DIALECT.reader(request, maker), SseSplitter(LIMIT)
     assert converter is not None
     run, sent = start(request, DIALECT.profile)
     for data in reads:

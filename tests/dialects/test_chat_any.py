@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(300)
 
 TOOLS = [{"type": "function", "name": "f"}, {"type": "custom", "name": "sh"}]
+#: What its reasoning comes under and goes back under.
+OWN = frozenset({"reasoning", "reasoning_content", "reasoning_details"})
 REQUEST: dict[str, Any] = {"model": "m", "input": "hi", "store": False, "tools": TOOLS}
 
 _odd = st.sampled_from([None, "", 0, 7, True, [], {}, [None], {"x": 1}, "a"])
@@ -116,7 +118,7 @@ def _joined(heard: Played) -> None:
 def _continued(heard: Played) -> dict[str, Any]:
     """The next turn, with the outputs that are owed: the judge takes it."""
     owed = [{**stub, "output": "ok"} for stub in heard.run.required_input()]
-    assert refuses(_next(heard, *owed, {"role": "user", "content": "go on"})) is None
+    _next(heard, *owed, {"role": "user", "content": "go on"})
     return _next(heard)
 
 
@@ -124,7 +126,7 @@ def _next(heard: Played, *items: dict[str, Any]) -> dict[str, Any]:
     before = encode({"role": "user", "content": "hi"})
     history = [before, *(entry.data for entry in heard.run.entries()), *map(encode, items)]
     made: dict[str, Any] = json.loads(DIALECT.request(REQUEST, history))
-    assert refuses(made) is None, (refuses(made), made)
+    assert refuses(made, own=OWN) is None, (refuses(made, own=OWN), made)
     return made
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -54,7 +53,7 @@ def test_reasoning_comes_before_the_text_of_its_chunk_and_again_after_it() -> No
 
 def test_encrypted_reasoning_details_are_no_text() -> None:
     sent_chunks = chunk(reasoning_details=[{"type": "reasoning.encrypted", "data": "gAAA"}])
-    assert outcome(whole(sent_chunks, *text("a"))) == ["completed", "message a"]
+    assert outcome(whole(sent_chunks, *text("a"))) == ["completed", "reasoning", "message a"]
 
 
 def test_a_content_of_parts() -> None:
@@ -161,11 +160,6 @@ def test_a_steer_stops_a_text_at_once_and_a_call_at_its_end() -> None:
     sent_chunks = [call(0, "f", '{"a"', "c1"), call(0, None, ":1}"), chunk("tool_calls"), counted()]
     heard = hear([body(sent_chunks)], steer_after=4)
     assert outcome(heard) == ["completed", 'function_call  f {"a":1}']
-
-
-def test_reasoning_in_the_clear_is_not_replayed() -> None:
-    heard = whole(chunk(reasoning_content="hm"), *text("a"))
-    assert [json.loads(entry.data)["type"] for entry in heard.run.entries()] == ["message"]
 
 
 def test_a_chunk_of_eight_mebibytes() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -10,6 +10,17 @@ from lanes.codec import decode_lenient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+#: Reasoning that came as parts of the content.
+IN_CONTENT: Final = "content"
+#: The keys under which backends send the text of their reasoning.
+TEXT_KEYS: Final = ("reasoning_content", "reasoning", "thinking", "reasoning_text")
+#: The keys of a message that hold what its backend sealed or signed.
+SEALED_KEYS: Final = (
+    *("reasoning_details", "thinking_blocks", "reasoning_opaque", "reasoning_signature"),
+    *("extra_content", "provider_specific_fields"),
+)
 
 
 # A field that may be null or of a wrong type is Any: the rest of the chunk is still good.
@@ -20,7 +31,14 @@ class Delta(msgspec.Struct, gc=False):
     refusal: Any = None
     reasoning_content: Any = None
     reasoning: Any = None
+    thinking: Any = None
+    reasoning_text: Any = None
     reasoning_details: Any = None
+    thinking_blocks: Any = None
+    reasoning_opaque: Any = None
+    reasoning_signature: Any = None
+    extra_content: Any = None
+    provider_specific_fields: Any = None
     tool_calls: Any = None
     function_call: Any = None
     annotations: Any = None
@@ -68,13 +86,32 @@ def read(data: bytes) -> Chunk | None:
         return None
 
 
-def reasoning_of(delta: Delta) -> str:
-    """Return the reasoning that a delta adds, from the first key that has any: they repeat it."""
-    for value in (delta.reasoning_content, delta.reasoning, delta.reasoning_details):
-        text = _joined(value, "text", "content", "summary")
+def reasoning_of(delta: Delta) -> tuple[str, str]:
+    """Return the reasoning that a delta adds and its key, the first that has any: they repeat it.
+
+    The key is empty where the text is part of what goes back anyway.
+    """
+    for key in TEXT_KEYS:
+        text = _joined(getattr(delta, key), "text", "content", "summary")
         if text:
-            return text
-    return "".join(_of_kind(delta.content, "thinking", "reasoning"))
+            return key, text
+    for value in (delta.reasoning_details, delta.thinking_blocks):
+        text = _joined(value, "text", "thinking", "content", "summary")
+        if text:
+            return "", text
+    return IN_CONTENT, "".join(_of_kind(delta.content, "thinking", "reasoning"))
+
+
+def holds_sealed(delta: Delta) -> bool:
+    """Return whether a delta holds more than text, which is to go back."""
+    return bool(
+        delta.reasoning_details
+        or delta.extra_content
+        or delta.provider_specific_fields
+        or delta.thinking_blocks
+        or delta.reasoning_opaque
+        or delta.reasoning_signature
+    )
 
 
 def text_of(delta: Delta) -> str:

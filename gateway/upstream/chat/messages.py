@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.upstream.chat.content import output_of, parts_of, plain_or_parts, text_of
 from gateway.upstream.chat.omissions import NOTICES, left_out
+from gateway.upstream.chat.reasoning import goes_back, reasoning_fields
+from gateway.upstream.chat.vendor_keys import returned, with_keys_of_call
 from lanes.codec import decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from gateway.upstream.chat.return_form import ReturnForm
 
 Message = dict[str, Any]
 
@@ -27,25 +31,41 @@ class _Call:
     name: str
     arguments: str
     at: int
+    kept: dict[str, Any]
     output: object = None
     answered: bool = False
 
     def chat_form(self) -> dict[str, Any]:
         function = {"name": self.name, "arguments": self.arguments}
-        return {"id": self.id, "type": "function", "function": function}
+        call = {"id": self.id, "type": "function", "function": function}
+        return with_keys_of_call(call, self.kept) if self.kept else call
 
 
 @dataclass(slots=True)
 class _Turn:
-    """The texts and calls of one assistant message."""
+    """The texts, the calls and the reasoning of one assistant message."""
 
     texts: list[str] = field(default_factory=list)
     calls: list[_Call] = field(default_factory=list)
+    reasoning: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def answered(self) -> list[_Call]:
+        """The calls that have an output; no server takes any other."""
+        return [call for call in self.calls if call.answered]
 
 
-def messages(instructions: object, items: Sequence[dict[str, Any]]) -> list[Message]:
-    """Return the instructions and the input as messages, whatever the order of their roles."""
-    transcript = _Transcript()
+def messages(
+    instructions: object, items: Sequence[dict[str, Any]], form: ReturnForm
+) -> list[Message]:
+    """Return the instructions and the input as messages, whatever the order of their roles.
+
+    Args:
+        instructions: The client's.
+        items: The input.
+        form: What the backend takes back.
+    """
+    transcript = _Transcript(form)
     if isinstance(instructions, list):  # the form that response objects use
         items = [*(item for item in instructions if isinstance(item, dict)), *items]
     elif isinstance(instructions, str) and instructions:
@@ -59,7 +79,8 @@ def messages(instructions: object, items: Sequence[dict[str, Any]]) -> list[Mess
 class _Transcript:
     """The input in order: `entries` holds the messages of others, and the assistant's turns."""
 
-    def __init__(self) -> None:
+    def __init__(self, form: ReturnForm) -> None:
+        self._form = form
         self.entries: list[Message | _Turn] = []
         self._turn: _Turn | None = None  # the assistant's next text or call belongs to it
         self._outputs: list[tuple[int, str, object]] = []
@@ -74,7 +95,9 @@ class _Transcript:
         elif kind in ("function_call_output", "custom_tool_call_output"):
             self._outputs.append((at, str(item.get("call_id")), item.get("output")))
             self._turn = None
-        elif kind != "reasoning":  # Chat has no form of it that all servers accept (D22)
+        elif kind == "reasoning":
+            self._assistant_turn().reasoning.append(item)
+        else:
             left_out("input item", kind)
 
     def answer(self) -> None:
@@ -98,16 +121,13 @@ class _Transcript:
     def messages(self) -> list[Message]:
         """Return the messages in order, each call followed by its output."""
         built: list[Message] = []
-        for entry in self.entries:
-            if not isinstance(entry, _Turn):
+        entries = _with_turns_joined(self.entries)
+        asked = [at for at, entry in enumerate(entries) if _is_of_user(entry)]
+        for at, entry in enumerate(entries):
+            if isinstance(entry, _Turn):
+                built += _turn(entry, self._form, current=not asked or at > asked[-1])
+            else:
                 built.append(entry)
-                continue
-            for message in _turn(entry):
-                if built and message["role"] == built[-1]["role"] == "assistant":
-                    # What stood between them has no form in Chat, so they become one.
-                    texts = filter(None, (built.pop()["content"], message["content"]))
-                    message["content"] = "\n\n".join(texts)
-                built.append(message)
         return built
 
     def _message(self, item: dict[str, Any]) -> None:
@@ -158,18 +178,48 @@ def _call(item: dict[str, Any], at: int) -> _Call:
         if not isinstance(parsed, dict):
             NOTICES.warning("arguments", f"arguments of {item['name']!r:.64} that are no object")
             arguments = "{}"
-    return _Call(item["call_id"], item["name"], arguments, at)
+    return _Call(item["call_id"], item["name"], arguments, at, returned(item))
 
 
-def _turn(turn: _Turn) -> Iterator[Message]:
-    calls = [call for call in turn.calls if call.answered]
+def _is_of_user(entry: Message | _Turn) -> bool:
+    return not isinstance(entry, _Turn) and entry["role"] == "user"
+
+
+def _with_turns_joined(entries: list[Message | _Turn]) -> list[Message | _Turn]:
+    """Join turns that follow each other: what stood between them has no form in Chat."""
+    kept: list[Message | _Turn] = []
+    for entry in entries:
+        last = kept[-1] if kept else None
+        if isinstance(entry, _Turn) and isinstance(last, _Turn) and not last.answered:
+            kept[-1] = _Turn(
+                last.texts + entry.texts, entry.calls, last.reasoning + entry.reasoning
+            )
+        else:
+            kept.append(entry)
+    return kept
+
+
+def _turn(turn: _Turn, form: ReturnForm, *, current: bool) -> Iterator[Message]:
+    """Yield the assistant's message and the outputs of its calls.
+
+    Args:
+        turn: What the assistant said.
+        form: What the backend takes back.
+        current: Whether the user has said nothing since.
+    """
+    calls = turn.answered
     text = "\n\n".join(turn.texts)
-    if not calls:
-        if text:
-            yield {"role": "assistant", "content": text}
+    if not calls and not text:
         return
     # An empty string suits servers that refuse a null, and those that require the key.
-    yield {"role": "assistant", "content": text, "tool_calls": [call.chat_form() for call in calls]}
+    message: Message = {"role": "assistant", "content": text}
+    if goes_back(form, calls=bool(calls), current=current):
+        message |= reasoning_fields(turn.reasoning, form, calls=bool(calls))
+        if message["content"] is not text and text:
+            message["content"].append({"type": "text", "text": text})
+    if calls:
+        message["tool_calls"] = [call.chat_form() for call in calls]
+    yield message
     media: list[Any] = []
     for call in calls:
         content, parts = output_of(call.output)

@@ -9,6 +9,7 @@ from msgspec import Raw
 from gateway.upstream.chat.content import present
 from gateway.upstream.chat.messages import messages
 from gateway.upstream.chat.omissions import left_out
+from gateway.upstream.chat.return_form import ReturnForm
 from gateway.upstream.chat.template import TemplateForm
 from gateway.upstream.chat.templating import in_template
 from gateway.upstream.chat.tools import tool_keys
@@ -30,16 +31,21 @@ _UNKNOWN = frozenset(
 )
 #: Dropped with a warning: it holds a part of what the model was to see.
 _MISSED = frozenset({"prompt"})
-
-
 #: What the templates of most backends accept, which is the most that an unknown one may ask for.
 TEMPLATE: Final = TemplateForm()
+#: What backends take back of which nothing is known.
+RETURNED: Final = ReturnForm()
 
 
-def shape(whole: dict[str, Any], template: TemplateForm = TEMPLATE) -> dict[str, Any]:
+def shape(
+    whole: dict[str, Any], template: TemplateForm = TEMPLATE, returned: ReturnForm = RETURNED
+) -> dict[str, Any]:
     """Return the body in the form of Chat Completions. Unknown keys, such as a vendor's, pass.
 
-    `template` is what the backend accepts of a conversation.
+    Args:
+        whole: The request.
+        template: What the backend accepts of a conversation.
+        returned: What it takes back of what it sent beside text.
     """
     for key in sorted(_MISSED & whole.keys()):
         left_out("key", key)
@@ -47,7 +53,7 @@ def shape(whole: dict[str, Any], template: TemplateForm = TEMPLATE) -> dict[str,
     return {
         **{key: value for key, value in whole.items() if key not in own},
         "messages": in_template(
-            messages(whole.get("instructions"), _items(whole.get("input"))), template
+            messages(whole.get("instructions"), _items(whole.get("input")), returned), template
         ),
         **tool_keys(whole),
         **_text(whole.get("text")),

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.upstream.chat.chunks import citations, read, reasoning_of, text_of
+from gateway.upstream.chat.chunks import citations, holds_sealed, read, reasoning_of, text_of
 from gateway.upstream.chat.omissions import NOTICES
+from gateway.upstream.chat.reasoning import Reasoning
 from gateway.upstream.chat.stream_ends import (
     error_event,
     is_cut,
@@ -21,6 +22,7 @@ from gateway.upstream.chat.stream_ends import (
 from gateway.upstream.chat.tool_calls import ChatCalls
 from gateway.upstream.chat.tools import custom_names
 from lanes.codec import check_depth, encode
+from lanes.history.makers import Maker
 from lanes.stream.snapshots import usage
 
 if TYPE_CHECKING:
@@ -39,18 +41,23 @@ _BARE: dict[str, dict[str, Any]] = {
 }
 
 
-def converter(body: Mapping[str, Any]) -> ChatConverter:
-    """Return what converts the answer to a create; the body's tools tell which calls are custom."""
-    return ChatConverter(custom_names(body))
+def converter(body: Mapping[str, Any], maker: Maker) -> ChatConverter:
+    """Return what converts the answer to a create; the body's tools tell which calls are custom.
+
+    `maker` is the backend, which the items that only it can read are marked with.
+    """
+    return ChatConverter(custom_names(body), maker)
 
 
 class ChatConverter:
     """Implements gateway.upstream.converter.Converter for one answer."""
 
-    def __init__(self, custom: frozenset[str] = frozenset()) -> None:
+    def __init__(self, custom: frozenset[str] = frozenset(), maker: Maker | None = None) -> None:
+        maker = maker or Maker("", "")
         self._out: list[Event] = []
         self._item_count = 0
-        self._calls = ChatCalls(custom, self)
+        self._calls = ChatCalls(maker, custom, self)
+        self._reasoning = Reasoning(maker)
         self._live = ""  # the kind of item whose text is flowing
         self._item_id = ""
         self._heads: dict[str, bytes] = {}  # the beginning of a delta event, by the kind of text
@@ -99,9 +106,9 @@ class ChatConverter:
         text, other = delta.content, delta.reasoning_content or delta.reasoning
         if self._live == "reasoning":
             text, other = other, text
-        else:
-            other = other or delta.reasoning_details
-        return text if type(text) is str and text and not other else None
+        if other or delta.thinking or delta.reasoning_text or holds_sealed(delta):
+            return None
+        return text if type(text) is str and text else None
 
     # Chunks with more than text
 
@@ -179,6 +186,9 @@ class ChatConverter:
 
     def _end(self) -> None:
         self._calls.finish(cut=is_cut(self._finish))
+        if self._reasoning.sealed:
+            self._open("reasoning")
+            self._close()
         response: dict[str, Any] = {"usage": usage(self._usage)}
         if self._tier is not None:
             response["service_tier"] = self._tier
@@ -193,7 +203,7 @@ class ChatConverter:
 
     def _add(self, delta: Delta, logprobs: object) -> None:
         """Take all that a delta holds; its reasoning comes before its text."""
-        if reasoning := reasoning_of(delta):
+        if reasoning := self._think(delta):
             self._flow(_REASONING, reasoning)
         if text := text_of(delta):
             tokens = logprobs.get("content") if isinstance(logprobs, dict) else None
@@ -215,7 +225,7 @@ class ChatConverter:
         if not whole:
             self._add(message, None)
             return
-        texts = (reasoning_of(message), text_of(message), message.refusal)
+        texts = (self._think(message), text_of(message), message.refusal)
         for kind, text in zip((_REASONING, _TEXT, _REFUSAL), texts, strict=True):
             if not isinstance(text, str) or not text:
                 continue
@@ -226,6 +236,17 @@ class ChatConverter:
             self.send({"type": f"response.{kind}.done", "item_id": self._item_id, key: text})
         if isinstance(message.tool_calls, list):
             self._calls.add_whole(message.tool_calls)
+
+    def _think(self, delta: Delta) -> str:
+        """Return the text of a delta's reasoning, and keep what must go back with it."""
+        key, text = reasoning_of(delta)
+        if text:
+            self._reasoning.came_as(key)
+        if holds_sealed(delta):
+            self._reasoning.keep(delta)
+            if not self._live:
+                self._open("reasoning")
+        return text
 
     def _flow(self, kind: str, text: str, logprobs: object = None) -> None:
         """Send a piece of text."""
@@ -247,12 +268,16 @@ class ChatConverter:
         self._close()
         self._calls.pause()
         self._live, self._item_id = kind, self._name_item()
-        self.send(
-            {"type": "response.output_item.added", "item": {**_BARE[kind], "id": self._item_id}}
-        )
+        item = {**_BARE[kind], "id": self._item_id}
+        if kind == "reasoning":
+            item |= self._reasoning.mark()
+        self.send({"type": "response.output_item.added", "item": item})
 
     def _close(self) -> None:
         """Let what comes next be of another item."""
+        if self._live == "reasoning" and self._reasoning.sealed:
+            item = {**_BARE["reasoning"], "id": self._item_id, **self._reasoning.fields()}
+            self.send({"type": "response.output_item.done", "item": item})
         self._live, self._head = "", None
         self._heads.clear()
 

@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import logging
 import weakref
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from gateway.upstream.chat.vendor_keys import keys_of_call, merged, shown
 from lanes.codec import decode, encode
+from lanes.history.makers import MADE_BY
 from lanes.stream.parts import COLLECTED
+
+if TYPE_CHECKING:
+    from lanes.history.makers import Maker
 
 log = logging.getLogger("multilane.dialect")
 _COLLECTED = encode({"type": COLLECTED})[:-1] + b',"kept":'
@@ -21,10 +26,15 @@ _COLLECTED = encode({"type": COLLECTED})[:-1] + b',"kept":'
 class ChatCall:
     """One call; `item_id` is the id of its item, empty until the call is announced."""
 
-    __slots__ = ("_checked", "custom", "done", "head", "id", "item_id", "name", "pieces")
+    __slots__ = (
+        *("_checked", "_kept", "_maker", "custom", "done", "head", "id", "item_id"),
+        *("name", "pieces"),
+    )
 
-    def __init__(self, call_id: str) -> None:
+    def __init__(self, call_id: str, maker: Maker) -> None:
         self.id = call_id
+        self._maker = maker
+        self._kept: list[dict[str, Any]] = []  # pieces of what must go back with it
         self.name = ""
         self.custom = False
         self.pieces: list[str] = []
@@ -45,8 +55,16 @@ class ChatCall:
     def item(self, arguments: str) -> dict[str, Any]:
         """Return the item of the Responses API; where the backend gave no id, the run makes one."""
         kind, key = ("custom_tool_call", "input") if self.custom else ("function_call", "arguments")
-        item = {"type": kind, "id": self.item_id, "name": self.name, key: arguments}
+        item: dict[str, Any] = {"type": kind, "id": self.item_id, "name": self.name, key: arguments}
+        if self._kept:
+            kept = shown(merged(self._kept))
+            item = {**kept, MADE_BY: self._maker.mark(keys=list(kept)), **item}
         return {**item, "call_id": self.id} if self.id else item
+
+    def keep(self, entry: dict[str, Any]) -> None:
+        """Keep what an entry holds beside the keys of Chat Completions: it must go back."""
+        if kept := keys_of_call(entry):
+            self._kept.append(kept)
 
     def finished(self) -> dict[str, Any]:
         """Return the finished item. Missing arguments become `{}`, because clients parse them."""
@@ -78,15 +96,18 @@ class ChatCalls:
     """The calls of one answer, in order.
 
     Args:
+        maker: The backend.
         custom: The names of the custom tools, whose input is one text.
         writer: Takes their events. It holds these calls, so it is only referred to weakly (D13).
     """
 
     def __init__(
         self,
+        maker: Maker,
         custom: frozenset[str],
         writer: CallWriter,
     ) -> None:
+        self._maker = maker
         self._custom = custom
         self._writer: CallWriter = weakref.proxy(writer)
         self._calls: list[ChatCall] = []
@@ -107,6 +128,7 @@ class ChatCalls:
             function = {}
         call_id, name, index = entry.get("id"), function.get("name"), entry.get("index")
         call = self._find(
+            entry,
             index if type(index) is int else None,
             call_id if isinstance(call_id, str) else "",
             name if isinstance(name, str) else "",
@@ -134,17 +156,18 @@ class ChatCalls:
             if not cut or call.whole:
                 self._finish(call)
 
-    def _find(self, index: int | None, call_id: str, name: str) -> ChatCall:
+    def _find(self, entry: dict[str, Any], index: int | None, call_id: str, name: str) -> ChatCall:
         """Return the call that an entry continues, by index and id, or a new one."""
         call = self._open_call(index, call_id, name)
         if call is not None and self._starts_over(call, index, call_id, name):
             call = None
         if call is None:
             self.pause()
-            call = ChatCall("" if call_id in self._by_id else call_id)
+            call = ChatCall("" if call_id in self._by_id else call_id, self._maker)
             self._calls.append(call)
         elif call_id and not call.id and not call.item_id:
             call.id = call_id
+        call.keep(entry)
         if call.id:
             self._by_id.setdefault(call.id, call)
         if index is not None:

@@ -1,0 +1,63 @@
+"""A history without what only other backends can read (D40). Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from lanes.codec import decode, encode
+from lanes.history.makers import MADE_BY, MARK
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lanes.history.makers import Maker
+
+    Item = dict[str, Any]
+
+#: What every item has; a mark cannot name these as a vendor's own.
+_COMMON: Final = frozenset(
+    {"type", "id", "role", "content", "summary", "call_id", "name", "output"}
+)
+_REASONING: Final = b'"reasoning"'
+
+
+def readable_items(items: Sequence[bytes], maker: Maker, *, marked: bool) -> list[bytes]:
+    """Return the items as the backend `maker` can take them; those without a mark stay as they are.
+
+    What another backend sealed or signed is left out, the plain text of its reasoning is not.
+
+    Args:
+        items: The history, each item as JSON.
+        maker: The backend that is asked.
+        marked: Whether its dialect reads the marks, and wants reasoning of others marked as its
+            own, with the key that it uses.
+    """
+    key = maker.reasoning_key if marked else ""
+    return [
+        encode(_readable(decode(data), maker, key, marked=marked))
+        if MARK in data or (key and _REASONING in data)
+        else data
+        for data in items
+    ]
+
+
+def _readable(item: Item, maker: Maker, key: str, *, marked: bool) -> Item:
+    mark = item.get(MADE_BY)
+    if marked and maker.made(mark):
+        return item
+    if mark is not None:
+        item = _bare(item, mark, own=maker.made(mark))
+    if key and item.get("type") == "reasoning":
+        item[MADE_BY] = maker.mark(key=key)
+    return item
+
+
+def _bare(item: Item, mark: object, *, own: bool) -> Item:
+    """Return an item without its mark, and without what only its maker knows unless it is `own`."""
+    dropped = {MADE_BY}
+    if not own:
+        dropped.add("encrypted_content")
+        keys = mark.get("keys") if isinstance(mark, dict) else None
+        named = (key for key in keys if isinstance(key, str)) if isinstance(keys, list) else ()
+        dropped.update(set(named) - _COMMON)
+    return {key: value for key, value in item.items() if key not in dropped}
