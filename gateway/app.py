@@ -35,6 +35,7 @@ from gateway.http.token_counts import TokenCounts
 from gateway.persistence.stores import Stores
 from gateway.upstream.routing.router import Router
 from lanes.errors import own_fault
+from lanes.frames import CANCEL, EXTENSIONS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
     from gateway.http.answers import Wire
 
 log = logging.getLogger("multilane")
+
+#: Says to whoever connects what is taken beyond the reference.
+_EXTENSIONS = [(EXTENSIONS.encode(), CANCEL.encode())]
 
 
 class SupervisedEngine(Protocol):
@@ -124,7 +128,7 @@ class Gateway:
             await websocket.send_denial_response(response)
             return
         await websocket.receive()
-        await websocket.accept(admitted.subprotocol)
+        await websocket.accept(admitted.subprotocol, _EXTENSIONS)
         connection = ClientConnection(
             websocket.scope["extensions"][EXTENSION],
             self._upstreams,

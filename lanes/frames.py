@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+#: The header with which the answer to an upgrade names what is taken beyond the reference.
+EXTENSIONS: Final = "multilane-extensions"
+#: The type of a frame that ends a response, which is such an extension.
+CANCEL: Final = "response.cancel"
 
 
 @dataclass(frozen=True, slots=True)

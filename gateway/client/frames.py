@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.codec import decode
 from lanes.errors import ClientFault
-from lanes.frames import Cancel, Create
+from lanes.frames import CANCEL, Cancel, Create
 from steering.frames import Steer
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def read(data: bytes, default_model: str | None = None) -> Create | Steer | Canc
     kind = frame.get("type")
     if kind == "response.steer":
         return Steer(frame, len(data))
-    if kind == "response.cancel":
+    if kind == CANCEL:
         return read_cancel(frame)
     if kind != "response.create":
         return FrameRefusal(unknown_type(kind), lane_of(frame))

@@ -25,6 +25,7 @@ from gateway.client.frames import (
 )
 from lanes.codec import decode, encode
 from lanes.errors import ClientFault
+from lanes.frames import CANCEL
 from lanes.history.entries import EncodedItem, input_items, too_many_items
 from lanes.long_strings import LongStrings, TooMuch, values_in
 
@@ -84,7 +85,7 @@ def read_large(
         if kind == "response.steer":
             _check_steer(data, limits.steer_bytes)
             return read(data)
-        if kind == "response.cancel":
+        if kind == CANCEL:
             return read_cancel(_settings(fields, strings))
         raise unknown_type(kind)
     except ValueError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -194,18 +195,17 @@ async def test_a_client_that_reads_nothing_holds_up_nobody_else(behind: Behind) 
         flood = await on.fake.next()
         quick = await talking(on, "q", "abc")
         await flood.send(created(), *opened())
-        for number in range(300):
-            await flood.send(delta(text))
-            if number % 10 == 0:
-                await quick.says("on ")
+        with suppress(ConnectionResetError):
+            for number in range(300):
+                await flood.send(delta(text))
+                if number % 10 == 0:
+                    await quick.says("on ")
+        await hung_up(flood)
         slow.socket.transport.resume_reading()
         response = await slow.ended("s")
         assert response["status"] == "failed"
         assert "which reads too slowly" in response["error"]["message"]
-        assert not flood.closed.is_set()  # the upstream cannot be told, and nobody else is harmed
-        await quick.says("still on")
-        await flood.send(completed())
-        await flood.end()
+        await quick.says("still on")  # nobody else is harmed
         await quick.finish()
 
 

@@ -33,6 +33,8 @@ _CASES: dict[ModuleType, tuple[str, ...]] = {
     ),
     test_cancel: (
         "test_what_runs_ends_with_the_output_so_far",
+        "test_at_any_point_of_an_answer_the_next_turn_is_clean",
+        "test_before_the_backend_answers_it_begins_and_ends",
         "test_it_does_not_wait_for_a_boundary",
         "test_a_finished_call_may_still_be_answered",
         "test_what_is_over_is_silence",

@@ -76,6 +76,11 @@ class UpstreamSocket(asyncio.Protocol):
         return 0 if self.ended else self._switch.busy
 
     @property
+    def drags(self) -> bool:
+        """Whether it carries a response that nobody wants and that only its own end can cancel."""
+        return not self.ended and self._switch.drags
+
+    @property
     def ended(self) -> bool:
         """Whether it can carry nothing more."""
         return self._fault is not None
@@ -208,6 +213,7 @@ class UpstreamSocket(asyncio.Protocol):
 
     def _open(self) -> None:
         self._cancel("open")
+        self._switch.takes_cancel = self._handshake.takes_cancel
         self._opening.set_result(None)
         self._pinged_at = self._read_at
         self._after("ping", self._limits.ping, self._ping)

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import httptools
 from websockets.client import ClientProtocol
+from websockets.http11 import Response
 from websockets.uri import parse_uri
 
 from gateway.upstream.transport.faults import TransientFault, answer_fault, backend_fault
 from lanes.errors import UpstreamFault
+from lanes.frames import CANCEL, EXTENSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,6 +47,8 @@ class Handshake:
         self.protocol.send_request(request)
         self._received = bytearray()
         self._refusal: _Refusal | None = None
+        #: Whether the backend says that it takes `response.cancel`.
+        self.takes_cancel = False
 
     def feed(self, data: bytes) -> bytes | None:
         """Return the bytes that follow a good answer, None while it is not whole.
@@ -66,7 +70,10 @@ class Handshake:
             self._refuse(self._refusal, bytes(self._received))
             return None
         self.protocol.receive_data(bytes(self._received[:end]))
-        self.protocol.events_received()
+        for answer in self.protocol.events_received():
+            if isinstance(answer, Response):
+                named = ",".join(answer.headers.get_all(EXTENSIONS)).split(",")
+                self.takes_cancel = CANCEL in map(str.strip, named)
         if (error := self.protocol.handshake_exc) is not None:
             raise backend_fault(f"The backend's upgrade to a WebSocket is wrong: {error}.")
         return bytes(self._received[end:])

@@ -18,6 +18,8 @@ from gateway.upstream.transport.websocket.event_heads import (
 )
 from gateway.upstream.transport.websocket.native_steering import NativeSteering
 from gateway.upstream.transport.websocket.stream import WebSocketStream
+from lanes.codec import encode
+from lanes.frames import CANCEL
 from lanes.stream.passthrough import BEGINNINGS, TERMINALS
 
 if TYPE_CHECKING:
@@ -29,9 +31,9 @@ if TYPE_CHECKING:
 class UpstreamLane:
     """Follows the responses that the backend sends under one name.
 
-    There is no cancel: a response that nobody wants continues at the backend, its events are
-    dropped, and the name is busy until it ends. The name is also busy while the backend may still
-    make a successor.
+    A response that nobody wants is cancelled if the backend knows that. Otherwise it continues
+    there, its events are dropped, and the name is busy until it ends. The name is also busy while
+    the backend may still make a successor.
 
     Args:
         socket: The socket of the lane.
@@ -163,8 +165,7 @@ class UpstreamLane:
     def abandon_successor(self) -> None:
         """Stop waiting for a successor (see `SteeringLane.abandon_successor`)."""
         if self._lingers and not self._over:
-            self._expire()
-            self._socket.close_if_unwanted()
+            self._give_up()
 
     def release_if_done(self) -> None:
         """Free the lane if it is done (see `SteeringLane.release_if_done`)."""
@@ -194,8 +195,7 @@ class UpstreamLane:
         if not parent.wanted or previous != parent.id:
             self._native = None
             parent.end()
-            self._expire()
-            self._socket.close_if_unwanted()
+            self._give_up()
             return
         if self._expiry is not None:
             self._expiry.cancel()
@@ -232,7 +232,8 @@ class UpstreamLane:
         elif self._begun and self.name is None and is_socket_limit(error):
             self._socket.retire()  # it concerns the socket, not the response
         elif self._lingers or self.stream is None:
-            self._free(reusable=self._lingers)
+            cancelled = error_fields(error)["code"] == "cancelled"
+            self._free(reusable=self._lingers or cancelled)
         elif self._begun:
             self._give(message)
             self.stream.end()
@@ -256,8 +257,15 @@ class UpstreamLane:
         self.stream = None
         if self._native is not None:
             self._native.wanted = False
+        self._give_up()
+
+    def _give_up(self) -> None:
+        """Have the backend end what nobody wants: by a cancel, or by closing the whole socket."""
         self._expire()
-        self._socket.close_if_unwanted()
+        if self.name is not None and self._sent and self._socket.takes_cancel:
+            self._socket.send(encode({"type": CANCEL, "stream_id": self.name}))
+        else:
+            self._socket.close_if_unwanted()
 
     def _expire(self) -> None:
         """Wait for the backend's end of the response; after that the name is not used again."""

@@ -16,6 +16,8 @@ class LaneConnection(Protocol[LaneT]):
 
     #: Whether the backend accepts steers, as far as the gateway knows.
     takes_steers: bool
+    #: Whether the backend ends a response when it is asked to.
+    takes_cancel: bool
     #: Whether the backend has begun any response on this socket.
     proven: bool
 
@@ -35,4 +37,4 @@ class LaneConnection(Protocol[LaneT]):
         """Use fewer lanes on all sockets, because the backend refused this one with `code`."""
 
     def close_if_unwanted(self) -> None:
-        """Close if no response is wanted, which is the only way to cancel them."""
+        """Close if no response is wanted: most backends know no other way to cancel them."""

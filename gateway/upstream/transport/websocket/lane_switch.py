@@ -73,6 +73,8 @@ class LaneSwitch:
         self._retired = False
         #: Whether the backend accepts steers, as far as the gateway knows.
         self.takes_steers = True
+        #: Whether the backend ends a response when it is asked to.
+        self.takes_cancel = False
         #: Whether the backend has begun any response on this socket.
         self.proven = False
 
@@ -85,6 +87,11 @@ class LaneSwitch:
     def free_names(self) -> int:
         """How many more responses the socket takes."""
         return 0 if self._retired else min(len(self._names), self._capacity.lanes - self.busy)
+
+    @property
+    def drags(self) -> bool:
+        """Whether a response that nobody wants runs on, as it cannot be cancelled by itself."""
+        return not self.takes_cancel and not all(lane.wanted for lane in self._lanes.values())
 
     def take(self) -> UpstreamLane:
         """Return a lane for one response; requires a free name."""

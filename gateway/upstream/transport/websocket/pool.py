@@ -64,10 +64,7 @@ class UpstreamSocketPool:
         if self._closed:
             raise _shutting_down()
         key = path, frozenset(headers.items())
-        same_key = (one for one, of in list(self._sockets.items()) if of == key)
-        socket = next((one for one in same_key if one.has_room()), None)
-        if socket is None:
-            socket = self._make(key)
+        socket = self._roomy(key) or self._make(key)
         lane = socket.take()
         try:
             await socket.opened()
@@ -75,6 +72,19 @@ class UpstreamSocketPool:
             lane.leave()
             raise
         return lane
+
+    def _roomy(self, key: _Key) -> UpstreamSocket | None:
+        """Return a socket with room.
+
+        One that drags a response along gets no more as long as there may be others: so it ends,
+        and cancels that response, with the last one that is wanted.
+        """
+        same_key = [one for one, of in self._sockets.items() if of == key]
+        roomy = [one for one in same_key if one.has_room()]
+        free = next((one for one in roomy if not one.drags), None)
+        if free is None and roomy and len(self._sockets) >= self._limits.sockets:
+            return roomy[0]
+        return free
 
     async def aclose(self) -> None:
         """Send every socket a close frame, and wait until all are closed."""
