@@ -293,7 +293,7 @@ class Run:
             output=[item.wire for item in self._output.items if not item.open],
             usage=usage,
             error=error,
-            incomplete_details={"reason": reason} if self.state in STOPPED else None,
+            incomplete_details={"reason": reason} if (status or kind) == "incomplete" else None,
             completed_at=int(self._clock()) if step is RunStep.COMPLETE else None,
         )
         head = {**(extra or {}), "type": f"response.{kind}"}

@@ -16,7 +16,7 @@ from tests.sdk import node
 from tests.support.gateway import running
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
 
 @contextmanager
@@ -73,9 +73,13 @@ async def real_url(llama_url: str) -> AsyncIterator[str]:
 
 
 @pytest.fixture(scope="session")
-def node_sdk() -> list[str]:
-    """The command that runs a script with the official Node SDK; installs what is missing."""
-    try:
-        return node.prepare()
-    except node.NotHere as missing:
-        pytest.skip(str(missing))
+def node_sdk() -> Callable[[str], list[str]]:
+    """Returns the command that runs a script with the official Node SDK, which it installs."""
+
+    def command(name: str) -> list[str]:
+        try:
+            return node.prepare(name)
+        except node.NotHere as missing:
+            pytest.skip(str(missing))
+
+    return command

@@ -127,7 +127,7 @@ class ResponseJudge:
         status = response["status"]
         claim((response["error"] is not None) == (status == "failed"), "error and status", event)
         claim(
-            (response["incomplete_details"] is not None) == (status in ("incomplete", "cancelled")),
+            (response["incomplete_details"] is not None) == (status == "incomplete"),
             "incomplete_details and status",
             event,
         )

@@ -19,12 +19,12 @@ class NotHere(Exception):
     """Neither Node nor npm is on this machine, and nothing was installed before."""
 
 
-def prepare() -> list[str]:
-    """Install once, and return the command to run a script with."""
+def prepare(name: str) -> list[str]:
+    """Install once, and return the command that runs a script."""
     if not _installed() or not _runs(CACHE):
         install(CACHE, (f"openai@{OPENAI}", "ws@8"))
-    script = CACHE / "lanes.mjs"  # beside node_modules: where Node looks for the SDK
-    script.write_text((HERE / "lanes.mjs").read_text())
+    script = CACHE / name  # beside node_modules: where Node looks for the SDK
+    script.write_text((HERE / name).read_text())
     return [interpreter(CACHE), str(script)]
 
 
