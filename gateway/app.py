@@ -115,6 +115,7 @@ class Gateway:
             exception_handlers={404: _not_found, 405: _not_allowed, Exception: _broken},
             lifespan=self._lifespan,
         )
+        self.app.router.redirect_slashes = False  # a path means what it says
 
     async def serve(self, websocket: WebSocket, receive: Receive) -> None:
         """Admit a client and serve it, or refuse the upgrade with a status and a JSON body."""

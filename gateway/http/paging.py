@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from gateway.http.queries import one
 from lanes.conversations.items import INCLUDABLE
 from lanes.errors import ClientFault
 from lanes.stores.conversations import Page
@@ -19,13 +20,13 @@ MAX_LIMIT: Final = 100
 
 def page_of(query: QueryParams) -> Page:
     """Return the page that `limit`, `order` and `after` ask for. Raises ClientFault."""
-    limit = query.get("limit", "20")
+    limit = one(query, "limit", "20")
     if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit[:8]) <= MAX_LIMIT):
         raise _wrong("limit", f"a number from 1 to {MAX_LIMIT}")
-    order = query.get("order", "desc")
+    order = one(query, "order", "desc")
     if order not in ("asc", "desc"):
         raise _wrong("order", "'asc' or 'desc'")
-    return Page(int(limit[:8]), query.get("after"), descending=order == "desc")
+    return Page(int(limit[:8]), one(query, "after", None), descending=order == "desc")
 
 
 def included(query: QueryParams) -> frozenset[str]:

@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from lanes.errors import ClientFault
 
 if TYPE_CHECKING:
+    from starlette.datastructures import QueryParams
     from starlette.requests import Request
+
+_Default = TypeVar("_Default", str, None)
 
 _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
 _MAX_DIGITS: Final = 15
 
 
+def one(query: QueryParams, name: str, default: _Default) -> str | _Default:
+    """Return a parameter.
+
+    Args:
+        query: The query.
+        name: The parameter.
+        default: What it is if it is not there.
+
+    Raises:
+        ClientFault: It is there twice.
+    """
+    values = query.getlist(name)
+    if len(values) > 1:
+        message = f"'{name}' must be given once."
+        raise ClientFault(message, code="invalid_value", param=name)
+    return values[0] if values else default
+
+
 def flag(request: Request, name: str) -> bool:
     """Return a parameter that is true or false; false if it is not there."""
-    value = request.query_params.get(name, "false").lower()
+    value = one(request.query_params, name, "false").lower()
     if value not in _FLAGS:
         raise _wrong(name, "true or false")
     return _FLAGS[value]
@@ -32,7 +53,7 @@ def number(request: Request, name: str, default: int) -> int:
     Raises:
         ClientFault: It is anything else.
     """
-    value = request.query_params.get(name)
+    value = one(request.query_params, name, None)
     if value is None:
         return default
     if not value.isascii() or not value.isdecimal() or len(value) > _MAX_DIGITS:

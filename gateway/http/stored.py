@@ -86,6 +86,7 @@ class StoredResponses:
         name = ResponseName(key_id, request.path_params["id"])
         include = included(request.query_params)
         after = number(request, "starting_after", -1)
+        flag(request, "include_obfuscation")  # an answer from the store has none
         if flag(request, "stream"):
             return await self._stream(name, after + 1, include)
         if after >= 0:

@@ -1,0 +1,111 @@
+"""Bodies that are none, and fields that are wrong, on each route that reads a body."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.stored_things import BODIES, JSON, Asked, stored_things
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@pytest.fixture(scope="module")
+async def on() -> AsyncIterator[Asked]:
+    async with stored_things() as asked:
+        yield asked
+
+
+WRONG_BODIES: dict[str, tuple[int, bytes, dict[str, str]]] = {
+    "nothing": (400, b"", JSON),
+    "no JSON": (400, b"{", JSON),
+    "more behind it": (400, b"{} {}", JSON),
+    "an array": (400, b"[]", JSON),
+    "null": (400, b"null", JSON),
+    "a string": (400, b'"x"', JSON),
+    "a number": (400, b"1", JSON),
+    "not a number": (400, b'{"model":NaN}', JSON),
+    "an infinity": (400, b'{"input":1e999}', JSON),
+    "too deep": (400, b'{"input":' + b"[" * 5000 + b"]" * 5000 + b"}", JSON),
+    "a byte order mark": (400, b"\xef\xbb\xbf{}", JSON),
+    "latin-1": (400, b'{"model":"\xe9"}', JSON),
+    "utf-16": (400, "{}".encode("utf-16"), {"content-type": "application/json; charset=utf-16"}),
+    "a lone surrogate": (400, b'{"model":"\\ud800"}', JSON),
+    "a zero byte": (400, b"\x00", JSON),
+    "text": (415, b"{}", {"content-type": "text/plain"}),
+    "a form": (415, b"a=1", {"content-type": "application/x-www-form-urlencoded"}),
+    "another JSON": (415, b"{}", {"content-type": "application/vnd.api+json"}),
+    "no type": (415, b"{}", {"content-type": ""}),
+    "not packed": (400, b"{}", {**JSON, "content-encoding": "gzip"}),
+    "not zstd": (400, gzip.compress(b"{}"), {**JSON, "content-encoding": "zstd"}),
+    "packed in half": (400, gzip.compress(b"{}")[:-6], {**JSON, "content-encoding": "gzip"}),
+    "brotli": (415, b"{}", {**JSON, "content-encoding": "br"}),
+    "packed twice": (415, b"{}", {**JSON, "content-encoding": "gzip, gzip"}),
+    "a bomb": (413, gzip.compress(b" " * 10_000_000), {**JSON, "content-encoding": "gzip"}),
+    "too large": (413, b" " * 100_001, JSON),
+    "said to be too large": (413, b"{}", {**JSON, "content-length": "99999999999"}),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG_BODIES)
+@pytest.mark.parametrize("path", BODIES)
+async def test_a_wrong_body(on: Asked, path: str, kind: str) -> None:
+    status, body, headers = WRONG_BODIES[kind]
+    await on.refused(status, "POST", path, body, **headers)
+
+
+WRONG_FIELDS: dict[str, list[tuple[dict[str, Any], str]]] = {
+    "/responses": [
+        ({"stream": "yes"}, "stream"),
+        ({"stream_id": "a"}, "stream_id"),
+        ({"background": 1}, "background"),
+        ({"background": True, "store": False}, "store"),
+        ({"generate": None}, "generate"),
+        ({"store": "no"}, "store"),
+        ({"model": 7}, "model"),
+        ({"model": None}, "model"),
+        ({"input": 7}, "input"),
+        ({"input": [7]}, "input[0]"),
+        ({"tools": "x"}, "tools"),
+        ({"metadata": {"a": 1}}, "metadata"),
+        ({"metadata": {"a" * 65: "b"}}, "metadata"),
+        ({"previous_response_id": 7}, "previous_response_id"),
+        ({"previous_response_id": "resp_none"}, "previous_response_id"),
+        ({"conversation": {}}, "conversation.id"),
+        ({"conversation": "conv_" + "0" * 32}, "conversation"),
+        ({"conversation": "conv_1", "previous_response_id": "resp_1"}, "conversation"),
+        ({"input": [{"type": "item_reference", "id": "msg_none"}]}, "input"),
+        ({"input": [{"type": "function_call_output", "call_id": "c", "output": ""}]}, "input"),
+    ],
+    "/conversations": [
+        ({"items": 7}, "items"),
+        ({"items": [7]}, "items[0]"),
+        ({"items": [{"role": "user", "content": "x"}] * 21}, "items"),
+        ({"items": [{"type": 7}]}, "items[0].type"),
+        ({"items": [{"type": "item_reference", "id": "msg_x"}]}, "items[0]"),
+        ({"items": [{"role": "user"}]}, "items[0].content"),
+        ({"metadata": 7}, "metadata"),
+        ({"metadata": {"a": "b" * 513}}, "metadata"),
+    ],
+    "/conversations/{c}": [({}, "metadata"), ({"metadata": [1]}, "metadata")],
+    "/conversations/{c}/items": [
+        ({}, "items"),
+        ({"items": None}, "items"),
+        ({"items": {}}, "items"),
+    ],
+}
+
+
+@pytest.mark.parametrize("path", WRONG_FIELDS)
+async def test_a_wrong_field_is_named(on: Asked, path: str) -> None:
+    for fields, param in WRONG_FIELDS[path]:
+        asked = {"model": "m", "input": "x", **fields} if path == "/responses" else fields
+        for streams in ({}, {"stream": True}) if path == "/responses" else ({},):
+            body = json.dumps({**streams, **asked}).encode()
+            status = 404 if fields.get("conversation") == "conv_" + "0" * 32 else 400
+            error = await on.refused(status, "POST", path, body, **JSON)
+            assert error["param"] == param, (fields, error)
