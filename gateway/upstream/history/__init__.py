@@ -2,5 +2,5 @@
 
 `replay_form` is the data of one dialect; `replay` reads it and orders the items; `item_forms`
 rewrites one item; `continuation` is what closes an input that ends with the assistant's words;
-`encrypted_reasoning` drops what only another backend can read.
+`makers` drops what only another backend can read, `refused_items` what the backend says it cannot.
 """

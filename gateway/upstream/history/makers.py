@@ -46,18 +46,17 @@ def _readable(item: Item, maker: Maker, key: str, *, marked: bool) -> Item:
     if marked and maker.made(mark):
         return item
     if mark is not None:
-        item = _bare(item, mark, own=maker.made(mark))
+        own = maker.made(mark)
+        item = {key: item[key] for key in item if key != MADE_BY} if own else without_own_keys(item)
     if key and item.get("type") == "reasoning":
         item[MADE_BY] = maker.mark(key=key)
     return item
 
 
-def _bare(item: Item, mark: object, *, own: bool) -> Item:
-    """Return an item without its mark, and without what only its maker knows unless it is `own`."""
-    dropped = {MADE_BY}
-    if not own:
-        dropped.add("encrypted_content")
-        keys = mark.get("keys") if isinstance(mark, dict) else None
-        named = (key for key in keys if isinstance(key, str)) if isinstance(keys, list) else ()
-        dropped.update(set(named) - _COMMON)
+def without_own_keys(item: Item) -> Item:
+    """Return an item without its mark, and without what only its maker can read."""
+    mark = item.get(MADE_BY)
+    keys = mark.get("keys") if isinstance(mark, dict) else None
+    named = {key for key in keys if isinstance(key, str)} if isinstance(keys, list) else set()
+    dropped = (named - _COMMON) | {MADE_BY, "encrypted_content"}
     return {key: value for key, value in item.items() if key not in dropped}

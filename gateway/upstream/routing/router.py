@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
+from gateway.cpu_thread import run_in_cpu_thread
 from gateway.logs import ThrottledWarnings
-from gateway.upstream.history.encrypted_reasoning import (
-    refuses_encrypted_reasoning,
-    without_encrypted_reasoning,
-)
+from gateway.upstream.history.refused_items import may_be_refused, refused_part, without
 from gateway.upstream.routing.model_names import ModelClaims, asked_as
 from gateway.upstream.routing.routed_backend import RoutedBackend
+from gateway.upstream.routing.stream_start import fault_at_start, passes
 from gateway.upstream.transport.faults import BackendAnswered, backend_fault
-from lanes.codec import decode_lenient
 from lanes.errors import ClientFault, UpstreamFault
-from lanes.stream.backend_errors import ERROR_CODES, ReportedFault, reported_fault
+from lanes.stream.backend_errors import ReportedFault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -27,14 +26,27 @@ if TYPE_CHECKING:
 
     from gateway.upstream.backend import PeekableStream
     from gateway.upstream.options import UpstreamOptions
-    from lanes.ports import Event, Stream
+    from lanes.ports import Stream
 
 log = logging.getLogger("multilane.upstream")
 
 #: How many models an error names to a client that asked for another.
 _MAX_NAMED: Final = 20
-#: Codes of a `response.failed` that are the backend's trouble; others are about the request.
-_TROUBLES: Final = frozenset({"server_error", "rate_limit_exceeded"})
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A request on its way to one upstream after another; `spared` if its history lost a part."""
+
+    body: Mapping[str, Any]
+    items: Sequence[bytes]
+    headers: Mapping[str, str]
+    spared: bool = False
+
+    @property
+    def sparable(self) -> bool:
+        """Whether its history may hold what can be left out."""
+        return not self.spared and may_be_refused(self.items)
 
 
 class Router:
@@ -93,14 +105,14 @@ class Router:
             UpstreamFault: None of those asked answered.
         """
         ways = await self._ways(body, headers)
+        asked = _Asked(body, items, headers)
         faults: list[UpstreamFault] = []
         for at, (member, model) in enumerate(ways, 1):
             try:
-                stream = await self._ask(member, {**body, "model": model}, items, headers)
-                await _check_start(stream, last=at == len(ways))
+                stream = await self._ask(member, model, asked, last=at == len(ways))
             except UpstreamFault as fault:
                 faults.append(fault.bare())
-                if not _passes(fault):
+                if not passes(fault):
                     break
             except ClientFault:
                 if not faults:
@@ -174,22 +186,45 @@ class Router:
         return ways
 
     async def _ask(
-        self,
-        member: RoutedBackend,
-        body: Mapping[str, Any],
-        items: Sequence[bytes],
-        headers: Mapping[str, str],
+        self, member: RoutedBackend, model: str, asked: _Asked, *, last: bool
     ) -> PeekableStream:
-        """Send one request, and once more without what only another upstream can read."""
+        """Send a request, and once more without a part of the history that is refused.
+
+        Args:
+            member: The upstream.
+            model: What the model is called there.
+            asked: The request.
+            last: Whether no other upstream could step in.
+        """
+        stream = fault = None
         try:
-            return await member.open(body, items, headers)
-        except UpstreamFault as fault:
-            if len(self._members) == 1 or not refuses_encrypted_reasoning(fault):
-                raise
-            readable = without_encrypted_reasoning(items)
-            if len(readable) == len(items):
-                raise
-        return await member.open(body, readable, headers)
+            stream = await member.open({**asked.body, "model": model}, asked.items, asked.headers)
+            if not last or asked.sparable:
+                fault = await fault_at_start(stream, last=last)
+        except UpstreamFault as raised:
+            fault = raised.bare()
+        if stream is not None and fault is None:
+            return stream
+        assert fault is not None
+        again = await self._spare(asked, fault, member)
+        if stream is not None:
+            if not again and (last or not passes(fault)):
+                return stream
+            stream.close()
+        if not again:
+            raise fault
+        return await self._ask(member, model, asked, last=last)
+
+    async def _spare(self, asked: _Asked, fault: UpstreamFault, member: RoutedBackend) -> bool:
+        """Leave out of a history what the fault is about, if that has not been done before."""
+        part = None if asked.spared else refused_part(fault)
+        items = None if part is None else await run_in_cpu_thread(without, asked.items, part)
+        if items is None:
+            return False
+        asked.items, asked.spared = items, True
+        line = f"{member.options.prefix}The backend refuses {part}; asked again without them"
+        self._notices.warning(f"{member.name} refused {part}", line)
+        return True
 
     async def _find(self, name: str, headers: Mapping[str, str]) -> RoutedBackend | None:
         """Return the upstream that takes the model; lists are fetched where only they can say."""
@@ -252,46 +287,7 @@ async def _run_detached(task: Callable[[], Coroutine[Any, Any, None]]) -> None:
         log.exception("asking an upstream broke by our own fault")
 
 
-def _passes(fault: UpstreamFault) -> bool:
-    """Return whether another upstream may do better; any other 4xx is about the request."""
-    return fault.status in (408, 429) or fault.status >= 500
-
-
 def _most_telling(faults: Sequence[UpstreamFault]) -> UpstreamFault:
     """Return the first fault that an upstream put into words itself, else the last one."""
     answered = (fault for fault in faults if isinstance(fault, BackendAnswered | ReportedFault))
     return next(answered, faults[-1])
-
-
-async def _check_start(stream: PeekableStream, *, last: bool) -> None:
-    """Raise the fault of a stream that is an error from the start, or empty.
-
-    The stream of the last upstream is relayed as it is: nobody could step in.
-    """
-    if last:
-        return
-    events = await stream.first()
-    empty = backend_fault("The backend ended its answer before it said anything.")
-    fault = _error_in(events[0]) if events else empty
-    if fault is not None and _passes(fault):
-        stream.close()
-        raise fault
-
-
-def _error_in(event: Event) -> UpstreamFault | None:
-    """Return the fault that a first event reports, if it is the backend's trouble."""
-    name, data = event
-    try:
-        value = decode_lenient(data)
-    except ValueError:
-        return None
-    if not isinstance(value, dict):
-        return None
-    kind = value.get("type") or name
-    if kind == "response.failed":
-        response = value.get("response")
-        value = {"error": response.get("error") if isinstance(response, dict) else None}
-    elif kind != "error" and not value.get("error"):
-        return None
-    fault = reported_fault(value)
-    return None if fault.code in ERROR_CODES - _TROUBLES else fault
