@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from lanes.compaction.compactor import ManagedRequest
 from lanes.conversations.turn import ConversationNode
 from lanes.errors import cancelled
 from lanes.stores.background import ResponseInput
@@ -62,6 +63,7 @@ class Attempt:
         stream: The upstream's answer, once there is one.
         steering: How the backend of that answer takes steers, if it does.
         turn: Its part in a conversation, if it is bound to one of the gateway's.
+        managed: Whether its history has to be looked after before the upstream is asked.
         held: Whether its end waits for that conversation.
         begun: Whether `response.created` was sent, so that its steers are committed.
         recorded: Whether its end reached the lineage.
@@ -81,6 +83,7 @@ class Attempt:
     stream: Stream | None = None
     steering: BackendSteering | None = None
     turn: ConversationTurn | None = None
+    managed: bool = False
     held: bool = False
     begun: bool = False
     recorded: bool = False
@@ -120,6 +123,14 @@ class Attempt:
             self.held = self.turn is not None
         if self.create.body.get("background"):
             self.run.queue()
+
+    def request(self, items: list[bytes]) -> ManagedRequest:
+        """Return what it asks of the compactor, with its whole input."""
+        create = self.create
+        steers = sum(len(submission.messages) for submission in self.bound)
+        own = len(self.entries) - steers
+        body = (self.turn or create).body
+        return ManagedRequest(body, items, own, create.compacts, self.parent, self.run)
 
     async def append_turn(self, turn: ConversationTurn) -> None:
         """Add the turn to its conversation and let go of the end; held for good if it cannot be."""
@@ -200,6 +211,8 @@ def unsteerable(create: Create, profile: Profile) -> str | None:
     agents = create.body.get("multi_agent")
     if isinstance(agents, dict) and agents.get("enabled") is True:
         return "A response of several agents cannot be steered."
+    if create.compacts:
+        return "A response that compacts its history cannot be steered."
     management = create.body.get("context_management")
     if isinstance(management, list) and any(
         isinstance(entry, dict) and entry.get("type") == "compaction" for entry in management

@@ -78,5 +78,14 @@ def cancelled() -> ClientFault:
     return ClientFault("This request was cancelled before it began.", code="cancelled", status=499)
 
 
+def parent_not_found(parent_id: str, why: str | None = None) -> ClientFault:
+    """Make the error of a `previous_response_id` that is nobody's here."""
+    return ClientFault(
+        f"Previous response with id '{parent_id}' not found{'' if why is None else ': ' + why}.",
+        code="previous_response_not_found",
+        param="previous_response_id",
+    )
+
+
 class IllegalTransition(AssertionError):
     """A machine was asked for a step that its table lacks: our fault, never the peer's."""

@@ -23,6 +23,7 @@ class Create:
         generate: Whether the upstream is asked; a warm-up only prepares a parent.
         size: The length of the frame in bytes.
         follows: Whether the gateway made it to carry steers.
+        compacts: Whether its input ended with a compaction trigger, which `body` lacks.
     """
 
     stream_id: str | None
@@ -31,6 +32,7 @@ class Create:
     generate: bool = True
     size: int = 0
     follows: bool = False
+    compacts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,14 @@ class Upstream(Protocol):
             ClientFault: The dialect cannot express the request, or no backend takes its model.
         """
 
+    async def compacts(self, model: str, headers: Mapping[str, str]) -> bool:
+        """Return whether the backend of a model compacts histories itself (protocol.md 9).
+
+        Raises:
+            UpstreamFault: The backend has to be asked how it speaks, and did not answer.
+            ClientFault: No backend takes the model.
+        """
+
 
 class Outbox(Protocol):
     """The single writer of one connection. Queued events leave soon and in order."""

@@ -6,23 +6,29 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from lanes.attempt import StartGate
+from lanes.errors import own_fault
 
 if TYPE_CHECKING:
-    from lanes.attempt import Attempt
-    from lanes.errors import UpstreamFault
+    from lanes.attempt import Attempt, Successor
+    from lanes.errors import Fault, UpstreamFault
+    from lanes.frames import Create
+    from lanes.ports import Outbox
     from lanes.stores.background import ResponseInput
     from steering.desk import Desk
+    from steering.ledger import Submission
 
 
 class Stopping(ABC):
-    """Ends all creates of one connection, one response, or what runs on one lane.
+    """Ends all creates of one connection, one response, what runs on one lane, or what failed.
 
     Args:
         desk: The connection's steering.
+        outbox: The connection's writer.
     """
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, outbox: Outbox) -> None:
         self._desk = desk
+        self._outbox = outbox
         self._attempts: set[Attempt] = set()
         self._gate = StartGate()
 
@@ -72,3 +78,23 @@ class Stopping(ABC):
             self._record_end(attempt)
             self._desk.fail_target(attempt.run.id, "was cancelled")
             attempt.hang_up()
+
+    def forgo(self, successor: Successor, why: str) -> None:
+        """Give a successor up: its steers go back with this reason."""
+        if successor.after is not None:
+            successor.after.give_up()
+        self._desk.fail(successor.bound, why)
+
+    def _break(self, create: Create, bound: list[Submission], attempt: Attempt | None) -> None:
+        fault = own_fault("The gateway failed on this request.")
+        if attempt is not None and attempt.end_broken(fault):
+            self._desk.fail_target(attempt.run.id)
+            self._desk.fail(bound, fault.message)
+        else:
+            self._refuse(create, bound, fault)
+
+    def _refuse(self, create: Create, bound: list[Submission], fault: Fault) -> None:
+        """End a create that has sent nothing: an error if a client asked; its steers go back."""
+        self._desk.fail(bound, fault.message)
+        if not create.follows:
+            self._outbox.error(fault, create.stream_id)

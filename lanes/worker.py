@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from weakref import proxy
 
 from lanes.attempt import Attempt, Successor, unsteerable
+from lanes.compaction.compactor import MANAGED, Compactor
 from lanes.conversations.turn import ConversationNode, bind, too_long
-from lanes.errors import ClientFault, Fault, own_fault
+from lanes.errors import ClientFault, Fault
 from lanes.events import Stamp, new_id
 from lanes.frames import Create
 from lanes.history.entries import input_items
@@ -65,10 +66,9 @@ class Worker(Stopping):
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__(desk)
+        super().__init__(desk, outbox)
         self._upstream = upstream
         self._lineage = lineage
-        self._outbox = outbox
         self._archive = archive
         self._continues = continues
         self._headers = headers
@@ -116,12 +116,6 @@ class Worker(Stopping):
             attempt.steering.give_up()
         log.debug("%s", attempt)
 
-    def forgo(self, successor: Successor, why: str) -> None:
-        """Give a successor up: its steers go back with this reason."""
-        if successor.after is not None:
-            successor.after.give_up()
-        self._desk.fail(successor.bound, why)
-
     async def _parent(self, create: Create) -> Node | None:
         """Return what the create continues. It starts now, so this is looked up now."""
         parent_id = create.parent_id
@@ -145,6 +139,12 @@ class Worker(Stopping):
         )
         attempt = Attempt(create, run, stamp, parent, entries, bound)
         run.began = partial(self._begin, attempt)
+        attempt.managed = (
+            create.compacts
+            or not MANAGED.isdisjoint(create.body)
+            or any(entry.compacts for entry in entries)
+            or (parent is not None and parent.compacted)
+        )
         if create.body.get("background") or isinstance(parent, ConversationNode):
             attempt.enter()
         self._attempts.add(attempt)
@@ -217,17 +217,19 @@ class Worker(Stopping):
         return Successor(following, bound, attempt.node, attempt.steering)
 
     async def _run(self, attempt: Attempt) -> None:
-        if attempt.create.generate:
-            with attempt.scope:
-                try:
-                    await self._relay(attempt)
-                except Fault as fault:
-                    attempt.run.fail(fault.bare())
-        else:
-            attempt.run.complete_empty()
+        with attempt.scope:
+            try:
+                await (self._relay if attempt.create.generate else self._warm_up)(attempt)
+            except Fault as fault:
+                attempt.run.fail(fault.bare())
         if attempt.turn is not None:
             await attempt.append_turn(attempt.turn)
         self._record_end(attempt)
+
+    async def _warm_up(self, attempt: Attempt) -> None:
+        if attempt.managed:
+            await self._compactor.context(attempt.request(self._items(attempt)))
+        attempt.run.complete_empty()
 
     async def _relay(self, attempt: Attempt) -> None:
         stream = attempt.stream = await self._stream(attempt)
@@ -262,10 +264,20 @@ class Worker(Stopping):
             stream = await attempt.after.follow(steers)
             if stream is not None:
                 return stream
+        if attempt.managed:
+            return await self._compactor.open(attempt.request(self._items(attempt)))
+        body = (attempt.turn or attempt.create).body
+        return await self._upstream.open(body, self._items(attempt), self._headers)
+
+    @property
+    def _compactor(self) -> Compactor:
+        return Compactor(self._upstream, self._archive, self._headers)
+
+    def _items(self, attempt: Attempt) -> list[bytes]:
+        """Return the whole effective input."""
         items = self._lineage.effective(attempt.parent)
         items += [entry.data for entry in attempt.entries]
-        body = (attempt.turn or attempt.create).body
-        return await self._upstream.open(body, items, self._headers)
+        return items
 
     def _record_end(self, attempt: Attempt) -> None:
         """Keep the ended run as a parent, or forget the parent it failed on. Idempotent."""
@@ -277,6 +289,7 @@ class Worker(Stopping):
             output = tuple(run.entries())
             place = run.id, create.stream_id, attempt.parent
             attempt.node = self._lineage.keep(*place, attempt.entries, output)
+            attempt.node.tokens = run.snapshots.tokens
             if create.body.get("store") is not False:
                 before = None if attempt.parent is None else attempt.parent.id
                 self._archive.put(run.id, before, run.final, attempt.entries, output)
@@ -284,17 +297,3 @@ class Worker(Stopping):
             if not create.follows:  # a successor is not the client's request (D19)
                 self._lineage.evict_failed(create.stream_id, create.parent_id)
             self._refuse(create, attempt.bound, run.fault)
-
-    def _break(self, create: Create, bound: list[Submission], attempt: Attempt | None) -> None:
-        fault = own_fault("The gateway failed on this request.")
-        if attempt is not None and attempt.end_broken(fault):
-            self._desk.fail_target(attempt.run.id)
-            self._desk.fail(bound, fault.message)
-        else:
-            self._refuse(create, bound, fault)
-
-    def _refuse(self, create: Create, bound: list[Submission], fault: Fault) -> None:
-        """End a create that has sent nothing: an error if a client asked; its steers go back."""
-        self._desk.fail(bound, fault.message)
-        if not create.follows:
-            self._outbox.error(fault, create.stream_id)

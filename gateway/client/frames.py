@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.codec import decode
 from lanes.errors import ClientFault
 from lanes.frames import CANCEL, Cancel, Create
+from lanes.history.entries import COMPACTION_TRIGGER
 from steering.frames import Steer
 
 if TYPE_CHECKING:
@@ -86,13 +87,7 @@ def not_an_object(what: str) -> ClientFault:
 def read_create(
     frame: dict[str, Any], size: int, default_model: str | None
 ) -> Create | FrameRefusal:
-    """Return the create in a frame, once it is checked (see `create_of`).
-
-    Args:
-        frame: The JSON of the frame.
-        size: Its length in bytes.
-        default_model: Serves a create without a `model`.
-    """
+    """Return the create in a frame, once it is checked (see `create_of`)."""
     stream_id = lane_of(frame)
     if "stream_id" in frame and stream_id is None:
         return _not_a_lane()
@@ -145,13 +140,31 @@ def create_of(
     if body.get("background") and not background:
         message = "'background' must not be true: it is not supported over WebSocket."
         raise client_fault(message, "invalid_value", "background")
+    generate = fields.get("generate", True)
     return Create(
         stream_id,
         body,
         body.get("previous_response_id"),
-        generate=fields.get("generate", True),
+        generate=generate,
         size=size,
+        compacts=_take_trigger(body, generate=generate),
     )
+
+
+def _take_trigger(body: dict[str, Any], *, generate: bool) -> bool:
+    """Take the compaction trigger off the end of the input; return whether there was one."""
+    given = body.get("input")
+    kinds = [item.get("type") for item in given] if isinstance(given, list) else []
+    if COMPACTION_TRIGGER not in kinds:
+        return False
+    if (place := kinds.index(COMPACTION_TRIGGER)) < len(kinds) - 1:
+        message = "A compaction_trigger must be the last item of 'input'."
+        raise client_fault(message, "invalid_value", f"input[{place}]")
+    if not generate:
+        message = "'generate' must not be false: a warm-up compacts nothing."
+        raise client_fault(message, "invalid_value", "generate")
+    body["input"] = body["input"][:-1]
+    return True
 
 
 def lane_of(frame: dict[str, Any]) -> str | None:
@@ -241,11 +254,22 @@ def _conversation(key: str, value: object) -> None:
         raise _wrong(f"{key}.id", "a string", value.get("id"))
 
 
+def _management(key: str, value: object) -> None:
+    _typed("an array of objects or null", list, null=True)(key, value)
+    _objects(key, value)
+    for index, entry in enumerate(value if isinstance(value, list) else ()):
+        threshold = entry.get("compact_threshold")
+        if threshold is not None and type(threshold) is not int:
+            name = f"{key}[{index}].compact_threshold"
+            raise _wrong(name, "an integer or null", threshold)
+
+
 _CHECKS: dict[str, Callable[[str, object], None]] = {
     "model": _typed("a string", str),
     "input": _input,
     "previous_response_id": _typed("a string or null", str, null=True),
     "conversation": _conversation,
+    "context_management": _management,
     "tools": _tools,
     "generate": _typed("a boolean", bool),
     "store": _typed("a boolean or null", bool, null=True),

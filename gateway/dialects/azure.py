@@ -12,6 +12,7 @@ DIALECT = Dialect(
     auth_scheme="",
     namespaces=True,
     conversations=True,
+    compacts=True,
     replay=openai.DIALECT.replay,
     websocket_lanes=1,
     hosts=(".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"),

@@ -15,6 +15,7 @@ DIALECT = Dialect(
     knows=NEWER_KEYS,
     namespaces=True,
     conversations=True,
+    compacts=True,
     replay=ReplayForm(),
     counter=OWN,
     websocket_lanes=16,

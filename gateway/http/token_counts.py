@@ -11,9 +11,10 @@ from gateway.config.configured_upstreams import default_model
 from gateway.http.bodies import read_object
 from gateway.upstream.token_counts import CountedRequest
 from lanes.conversations.turn import bind
+from lanes.errors import parent_not_found
 from lanes.history.archive import KeyArchive
 from lanes.history.entries import input_items
-from lanes.history.lineage import Lineage, parent_not_found, resolve_input
+from lanes.history.lineage import Lineage, resolve_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,6 +20,8 @@ from lanes.stores.redis import RedisResponseStore
 from lanes.stores.redis_background import RedisBackgroundStore
 from lanes.stores.redis_claims import RedisClaimStore
 from lanes.stores.redis_conversations import RedisConversationStore
+from lanes.stores.sealing_keys import MemorySealingKeyStore, RedisSealingKeyStore
+from lanes.stores.seals import Seals
 from steering.clerk import Clerk
 from steering.counters import StoreCounters
 from steering.errors import StoreUnavailable
@@ -72,6 +74,7 @@ class Stores:
                 settings.max_chain,
                 self.counters,
                 MemoryConversationStore(store_ttl=settings.store_ttl),
+                Seals((), MemorySealingKeyStore()),
             )
         else:
             self._client = client = connect(settings.redis_url)
@@ -84,7 +87,10 @@ class Stores:
             ttl = round(settings.store_ttl)
             responses = RedisResponseStore(client, store_ttl=ttl, guard=guard)
             conversations = RedisConversationStore(client, store_ttl=ttl, guard=guard)
-            self.archive = Archive(responses, settings.max_chain, self.counters, conversations)
+            seals = Seals((), RedisSealingKeyStore(client, guard=guard))
+            self.archive = Archive(
+                responses, settings.max_chain, self.counters, conversations, seals
+            )
         self.clerk = Clerk(self.steers, owner, self.counters)
 
     def health(self) -> dict[str, Any]:

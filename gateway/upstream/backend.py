@@ -85,8 +85,8 @@ class Backend:
     def _profile(self) -> Profile:
         options, profile = self._options, self._dialect.profile
         cuts_text = profile.cuts_text and options.steer_boundary == "text"
-        steerable = profile.steerable and options.steerable
-        return replace(profile, cuts_text=cuts_text, steerable=steerable)
+        steers = profile.steerable and options.steerable
+        return replace(profile, cuts_text=cuts_text, steerable=steers)
 
     def _headers(self, client: Mapping[str, str]) -> dict[str, str]:
         """Return what is sent: the client's headers, the operator's, and one key at most."""
@@ -97,10 +97,7 @@ class Backend:
         return headers
 
     async def prepare(self, model: str | None) -> None:
-        """Detect the dialect before it is needed; a backend that is away is no fault yet.
-
-        `model` is one that the backend has, if one is known.
-        """
+        """Detect the dialect before it is needed; `model` is one that it has, if one is known."""
         try:
             await self._ensure_dialect({}, model)
         except UpstreamFault as fault:
@@ -170,6 +167,11 @@ class Backend:
             await self._ensure_dialect(asked.headers, asked.body.get("model"))
         sent = replace(asked, headers=self._headers(asked.headers))
         return await count_tokens(self._dialect, self._client, sent)
+
+    async def compacts(self, headers: Mapping[str, str], model: str | None) -> bool:
+        """Return whether it compacts histories itself. Raises UpstreamFault."""
+        await self._ensure_dialect(headers, model)
+        return self._dialect.compacts and self._dialect.is_home(self._options.url)
 
     async def models(self, headers: Mapping[str, str]) -> dict[str, int]:
         """Ask which models it has (see `model_list.parse_models`). Raises UpstreamFault."""

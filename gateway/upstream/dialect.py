@@ -11,6 +11,7 @@ import pkgutil
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from msgspec import Raw
 
@@ -76,6 +77,7 @@ class Dialect:
         converter: Makes the reader of a body that is no stream of Responses events, from the
             client's body and the backend as a maker of items: understanding the answer may take
             the question.
+        compacts: Whether the service itself compacts histories (protocol.md 9).
         counter: How it counts the tokens of a request; None if it does not.
         websocket_lanes: How many responses run at a time on one WebSocket of it: 0 if it speaks
             none, 1 if it knows no `stream_id`.
@@ -100,6 +102,7 @@ class Dialect:
     replay: ReplayForm | None = None
     shape: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     converter: Callable[[Mapping[str, Any], Maker], Converter] | None = None
+    compacts: bool = False
     counter: TokenCounter | None = None
     websocket_lanes: int = 0
     hosts: tuple[str, ...] = ()
@@ -144,6 +147,11 @@ class Dialect:
     def auth(self, key: str) -> dict[str, str]:
         """Return the header that shows `key`."""
         return {self.auth_header: f"{self.auth_scheme}{key}"}
+
+    def is_home(self, url: str) -> bool:
+        """Return whether a URL is the service's own, and not one of its look-alikes'."""
+        host = urlsplit(url).hostname or ""
+        return any(host == name or (name[0] == "." and host.endswith(name)) for name in self.hosts)
 
     def _input(self, body: Mapping[str, Any], items: Sequence[bytes]) -> dict[str, Any]:
         given = body.get("input")

@@ -93,7 +93,7 @@ def output_items(final: bytes, entries: Iterable[Entry]) -> list[ConversationIte
 
 def replayed_entries(items: Iterable[ConversationItem]) -> list[Entry]:
     """Return the items that go to a backend."""
-    return [Entry(item.data, item.id, item.calls) for item in items if item.data]
+    return [Entry.kept(item.data, item.id, item.calls) for item in items if item.data]
 
 
 def shown(item: ConversationItem, include: Collection[str]) -> Item:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import msgspec
 
-from lanes.errors import Fault
+from lanes.errors import Fault, parent_not_found
 from lanes.history.entries import Entry
-from lanes.history.lineage import Node, parent_not_found
+from lanes.history.lineage import Node
 from lanes.stores.base import (
     NotStoredYet,
     ResponseNotStored,
@@ -21,6 +21,8 @@ from lanes.stores.base import (
 )
 from lanes.stores.conversations import ConversationKey, is_ours
 from lanes.stores.memory_conversations import MemoryConversationStore
+from lanes.stores.sealing_keys import MemorySealingKeyStore
+from lanes.stores.seals import Seals
 from lanes.stores.writer import ResponseWriter
 from steering.errors import StoreUnavailable
 
@@ -67,6 +69,7 @@ class Archive:
         max_chain: Items that a create may build on.
         counters: Where writes are counted.
         conversations: Where conversations are kept; in memory if there is no such place.
+        seals: Seal compaction items; with a key of this process if there are none.
     """
 
     def __init__(
@@ -75,7 +78,9 @@ class Archive:
         max_chain: int,
         counters: StoreCounters | None = None,
         conversations: ConversationStore | None = None,
+        seals: Seals | None = None,
     ) -> None:
+        self.seals = seals or Seals((), MemorySealingKeyStore())
         self.conversations = conversations or MemoryConversationStore()
         self._store = store
         self._writer = ResponseWriter(store, counters=counters)
@@ -162,7 +167,7 @@ class Archive:
         if items is None or end is None:
             return None
         before = [
-            Entry(item.data, item.id, item.calls) for item in items[: end + last] if item.data
+            Entry.kept(item.data, item.id, item.calls) for item in items[: end + last] if item.data
         ]
         return Node.of(conversation_id, None, None, before, ())
 
@@ -211,6 +216,7 @@ class KeyArchive:
     Attributes:
         key_id: The API key.
         conversations: Where conversations are kept, all keys' of them.
+        seals: Seal and open compaction items.
         max_chain: Items that a create may build on.
     """
 
@@ -218,11 +224,16 @@ class KeyArchive:
         self._archive = archive
         self.key_id = key_id
         self.conversations = archive.conversations
+        self.seals = archive.seals
         self.max_chain = archive.max_chain
 
     async def find(self, response_id: str) -> Node | None:
         """Return a stored response (see `Archive.find`)."""
         return await self._archive.find(self.key_id, response_id)
+
+    async def get(self, response_id: str) -> bytes | None:
+        """Return a stored response's object (see `Archive.get`)."""
+        return await self._archive.get(self.key_id, response_id)
 
     def put(
         self,

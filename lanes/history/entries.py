@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from lanes.codec import encode
+from lanes.codec import decode, encode
 from lanes.errors import ClientFault
 
 if TYPE_CHECKING:
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 #: How an output names its call: the key and the value.
 CallKey = tuple[str, str]
+
+#: The type of the item that stands for what came before it, and of the one that asks for it.
+COMPACTION: Final = "compaction"
+COMPACTION_TRIGGER: Final = "compaction_trigger"
 
 #: Answers to these name the `id` that the client knows, so they are replayed under that id.
 _ANSWERED_BY_ID = frozenset({"mcp_approval_request", "local_shell_call"})
@@ -41,11 +45,13 @@ class Entry:
         data: The JSON.
         id: What an `item_reference` calls it.
         calls: The calls it owns, which outputs may answer.
+        compacts: Whether it is a compaction item.
     """
 
     data: bytes
     id: str | None = None
     calls: tuple[CallKey, ...] = ()
+    compacts: bool = False
 
     @classmethod
     def of(cls, item: Mapping[str, Any], data: bytes | None = None) -> Entry:
@@ -59,8 +65,20 @@ class Entry:
         return cls(
             data,
             item_id if isinstance(item_id, str) else None,
-            tuple(_calls(item)),
+            tuple(calls_of(item)),
+            item.get("type") == COMPACTION,
         )
+
+    @classmethod
+    def kept(cls, data: bytes, id: str, calls: tuple[CallKey, ...]) -> Entry:
+        """Return the entry of an item that a conversation kept.
+
+        Args:
+            data: The JSON.
+            id: Its id.
+            calls: The calls it owns.
+        """
+        return cls(data, id, calls, compacts=b'"compaction"' in data and is_compaction(data))
 
 
 def input_items(
@@ -117,12 +135,18 @@ def reference(item: Mapping[str, Any]) -> str | None:
     return item_id
 
 
+def is_compaction(data: bytes) -> bool:
+    """Return whether an item, as JSON, is a compaction item."""
+    item = decode(data)
+    return isinstance(item, dict) and item.get("type") == COMPACTION
+
+
 def invalid(message: str) -> ClientFault:
     """Return the error of an `input` that refers to something unknown."""
     return ClientFault(message, code="invalid_value", param="input")
 
 
-def _calls(item: Mapping[str, Any]) -> Iterator[CallKey]:
+def calls_of(item: Mapping[str, Any]) -> Iterator[CallKey]:
     """Yield the calls that an item owns.
 
     By `call_id` on anything that is no output itself (`program` has one, too), else by the `id` of

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lanes.errors import ClientFault
+from lanes.errors import parent_not_found
 from lanes.history.entries import Entry, answers, invalid, reference
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class Node:
         items: Its items that have an id.
         size: Bytes, without the parent's.
         length: Items of the whole chain.
+        compacted: Whether a compaction item is among these.
+        tokens: How long its context was at its end, if the backend counted that.
         holders: One for its id in the cache, one for each held child.
     """
 
@@ -53,6 +55,8 @@ class Node:
     items: Mapping[str, Entry] = field(repr=False)
     size: int
     length: int
+    compacted: bool = False
+    tokens: int | None = None
     holders: int = 0
 
     @classmethod
@@ -80,6 +84,7 @@ class Node:
             {entry.id: entry for entry in entries if entry.id is not None},
             NODE_BYTES + sum(ENTRY_BYTES + len(entry.data) for entry in entries),
             len(entries) + (parent.length if parent is not None else 0),
+            any(entry.compacts for entry in entries) or (parent is not None and parent.compacted),
         )
 
 
@@ -223,15 +228,6 @@ class Lineage:
             node = node.parent
 
 
-def parent_not_found(parent_id: str, why: str | None = None) -> ClientFault:
-    """Make the error of a `previous_response_id` that is nobody's here."""
-    return ClientFault(
-        f"Previous response with id '{parent_id}' not found{'' if why is None else ': ' + why}.",
-        code="previous_response_not_found",
-        param="previous_response_id",
-    )
-
-
 def resolve_input(
     items: Sequence[Mapping[str, Any]],
     node: Node | None,
@@ -251,7 +247,7 @@ def resolve_input(
     Raises:
         ClientFault: A reference names an unknown item, or an output answers a call that is neither
             in the chain of `node` nor among `items` (400, param `input`). It counts as a 4xx of the
-            continuation (D9).
+            continuation (D9). Behind a compaction item only that item says which calls there are.
     """
     entries: list[Entry] = []
     references: dict[int, str] = {}
@@ -275,9 +271,11 @@ def resolve_input(
 
 
 def _check_outputs(
-    outputs: dict[CallKey, Mapping[str, Any]], entries: Iterable[Entry], node: Node | None
+    outputs: dict[CallKey, Mapping[str, Any]], entries: list[Entry], node: Node | None
 ) -> None:
     """Raise ClientFault for an output whose call is neither in the input nor in the chain."""
+    if any(entry.compacts for entry in entries) or (node is not None and node.compacted):
+        return
     for entry in entries:
         for call in entry.calls:
             outputs.pop(call, None)

@@ -45,7 +45,9 @@ _MAX_MESSAGE = 8192
 _MAX_TEXT = 500
 _MAX_NAME = 256
 #: How an error says that the input is longer than the model's context.
-_OVERFLOW_CODES = ("context_length_exceeded", "exceed_context_size_error")
+#: The code of every error that says so.
+OVERFLOW = "context_length_exceeded"
+_OVERFLOW_CODES = (OVERFLOW, "exceed_context_size_error")
 _OVERFLOW_WORDS = re.compile(
     r"context (length|window|size)|maximum context|\bmax_model_len\b|\bn_ctx\b", re.IGNORECASE
 )

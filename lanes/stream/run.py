@@ -76,7 +76,7 @@ class Run:
         self._clock = clock
         self._numbers = UpstreamNumbers()
         asked = Asked.by(request)
-        self._snapshots = Snapshots(response_id, request, int(clock()))
+        self.snapshots = Snapshots(response_id, request, int(clock()))
         self.room = room or Room()
         self._output = Output(response_id, profile, emit, mint, self.room, asked)
 
@@ -125,13 +125,13 @@ class Run:
         `upstream` is a response object of the backend's, for later snapshots as well; `extra` holds
         what its event has beside it.
         """
-        self._snapshots.learn(upstream)
+        self.snapshots.learn(upstream)
         if (self.state, RunStep.BEGIN) in TRANSITIONS:
             self._announce(RunStep.BEGIN, "in_progress", extra)
 
     def queue(self) -> None:
         """Send `response.created` and `queued` before the upstream is asked (protocol.md 7)."""
-        self._snapshots.learn({})
+        self.snapshots.learn({})
         self._announce(RunStep.QUEUE, "queued")
 
     def complete_empty(self) -> None:
@@ -212,7 +212,7 @@ class Run:
     def _announce(self, step: RunStep, status: str, extra: Mapping[str, Any] | None = None) -> None:
         first = self.state is RunState.STARTING
         self._step(step)
-        snapshot = self._snapshots.snapshot(status)
+        snapshot = self.snapshots.snapshot(status)
         for name in ("created", status) if first else (status,):
             head = encode({**(extra or {}), "type": f"response.{name}"})
             self._emit(head[:-1] + b',"response":' + snapshot)
@@ -288,7 +288,7 @@ class Run:
     ) -> None:
         self._step(step)
         kind = "incomplete" if self.state in STOPPED else str(self.state)
-        self.final = snapshot = self._snapshots.snapshot(
+        self.final = snapshot = self.snapshots.snapshot(
             status or kind,
             output=[item.wire for item in self._output.items if not item.open],
             usage=usage,

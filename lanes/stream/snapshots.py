@@ -87,6 +87,10 @@ class Snapshots:
         self._asked["background"] = request.get("background") is True
         self._upstream: dict[str, Any] = {}
         self._begun = False
+        #: How many tokens the context has at the end, if the backend counted them.
+        self.tokens: int | None = None
+        #: What was used before the answer was asked for.
+        self.spent: dict[str, Any] | None = None
 
     def learn(self, upstream: Mapping[str, Any]) -> None:
         """Take over what a response object of the backend adds to those before it."""
@@ -124,6 +128,7 @@ class Snapshots:
             incomplete_details: Why it is incomplete.
             completed_at: Seconds since the epoch.
         """
+        self.tokens = None if usage is None else usage["total_tokens"]
         return encode(
             {
                 "id": self.id,
@@ -134,12 +139,24 @@ class Snapshots:
                 "error": error,
                 "incomplete_details": incomplete_details,
                 "output": [Raw(item) for item in output],
-                "usage": usage,
+                "usage": usage if self.spent is None else _total(self.spent, usage),
                 **DEFAULTS,
                 **self._upstream,
                 **self._asked,
             }
         )
+
+
+def _total(spent: dict[str, Any], usage: dict[str, Any] | None) -> dict[str, Any]:
+    """Return two usages as one."""
+    return (
+        spent
+        if usage is None
+        else {
+            key: _total(value, usage[key]) if isinstance(value, dict) else value + usage[key]
+            for key, value in spent.items()
+        }
+    )
 
 
 def _echoes(source: Mapping[str, Any]) -> dict[str, Any]:

@@ -187,6 +187,7 @@ class Stage(logging.Handler):
 class _NoArchive:
     max_chain = 10_000
     conversations = None
+    seals = None
 
     async def find(self, *_: object) -> None:
         """Nothing is stored."""

@@ -118,6 +118,14 @@ def phrases(topic: str, seed: int) -> Iterator[list[str]]:
         yield [topic if word == "{topic}" else word for word in _PHRASES[index % len(_PHRASES)]]
 
 
+def recap(conversation: RehearsedConversation) -> list[str]:
+    """Return the words of a summary: what was said up to the message that asks for one."""
+    told = conversation.messages[:-1]
+    quotes = "; ".join(f'"{_quote(text)}"' for text in told[-_MOST_QUOTES:])
+    said = f"The user said: {quotes}." if told else "The user said nothing."
+    return f"Summary of {len(told)} messages. {said}".split()
+
+
 def brief(conversation: RehearsedConversation, topic: str) -> list[str]:
     """Return the opening words of a short answer: its topic."""
     return ["Changing", "course:", topic] if conversation.cut is not None else [f"{topic}:"]

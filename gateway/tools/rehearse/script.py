@@ -17,8 +17,10 @@ from gateway.tools.rehearse.conversation import (
     opening,
     phrases,
     read_conversation,
+    recap,
 )
 from gateway.tools.rehearse.refusals import RequestRefused
+from lanes.compaction.prompt import SUMMARY_PROMPT
 
 _EFFORT = {"minimal": 6, "low": 9, "medium": 14, "high": 20, "xhigh": 26, "max": 32}
 #: Words of an answer for which the message sets no length.
@@ -132,6 +134,8 @@ def _pieces(words: list[str]) -> tuple[str, ...]:
 def _message(
     request: dict[str, Any], conversation: RehearsedConversation, topic: str
 ) -> ScriptedMessage:
+    if conversation.last == SUMMARY_PROMPT:
+        return ScriptedMessage(_pieces(recap(conversation)))
     shape = (request.get("text") or {}).get("format") or {}
     if shape.get("type") == "json_schema":
         return ScriptedMessage(slices(written_value(shape.get("schema"), topic)))

@@ -80,6 +80,10 @@ class RoutedBackend:
         """Ask how many tokens a request has (see `Backend.count`)."""
         return await self._backend.count(asked)
 
+    async def compacts(self, headers: Mapping[str, str], model: str | None) -> bool:
+        """Return whether it compacts histories itself (see `Backend.compacts`)."""
+        return await self._backend.compacts(headers, model)
+
     async def prepare(self, name: str | None) -> None:
         """Detect its dialect before it is needed; `name` is a model of its, if one is known."""
         options = self.options

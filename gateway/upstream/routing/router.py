@@ -124,6 +124,11 @@ class Router:
                 return stream
         raise _most_telling(faults)
 
+    async def compacts(self, model: str, headers: Mapping[str, str]) -> bool:
+        """Return whether the backend of a model compacts itself (see `Upstream.compacts`)."""
+        member, meant = await self.destination(model, headers)
+        return await member.compacts(headers, meant)
+
     @property
     def models_matter(self) -> bool:
         """Whether the model of a request decides where it goes, or how it is named there."""
@@ -258,12 +263,8 @@ class Router:
         names = list(models)
         more = f", and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
         listed = ", ".join(one[:80] for one in names[:_MAX_NAMED]) or "none"
-        return ClientFault(
-            f"The model '{name[:80]}' is not known here. Known: {listed}{more}.",
-            code="model_not_found",
-            status=404,
-            param="model",
-        )
+        message = f"The model '{name[:80]}' is not known here. Known: {listed}{more}."
+        return ClientFault(message, code="model_not_found", status=404, param="model")
 
     def _log_fallback(
         self, member: RoutedBackend, first: RoutedBackend, fault: UpstreamFault

@@ -1,0 +1,243 @@
+"""SHELL: opens the answer to a history that was compacted, has to be, or may be too long."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from lanes.codec import decode, encode
+from lanes.compaction.compacting_stream import CompactingStream, CompactionSteps
+from lanes.compaction.context import (
+    check_outputs,
+    cut,
+    expanded,
+    is_standing,
+    latest,
+    opened,
+    summary_message,
+)
+from lanes.compaction.estimate import estimated_tokens
+from lanes.compaction.fitting import open_fitting
+from lanes.compaction.plan import plan
+from lanes.compaction.summary import summary_body, summary_request
+from lanes.compaction.truncation import shorter
+from lanes.errors import ClientFault, Fault
+from lanes.history.archive import translated
+from lanes.history.entries import COMPACTION, COMPACTION_TRIGGER
+from lanes.stores.seals import BrokenSealError, is_seal
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from lanes.compaction.context import Compacted
+    from lanes.compaction.plan import CompactionPlan
+    from lanes.history.archive import KeyArchive
+    from lanes.history.lineage import Node
+    from lanes.ports import Stream, Upstream
+    from lanes.stream.run import Run
+
+#: Fields of a create for which the compactor opens its answer.
+MANAGED: Final = frozenset({"context_management", "truncation"})
+_TOOLS: Final = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
+
+
+class _Usage(msgspec.Struct):
+    total_tokens: int
+
+
+class _Item(msgspec.Struct):
+    type: str
+
+
+class _Ended(msgspec.Struct):
+    """A stored response, of which only this is wanted."""
+
+    output: list[_Item]
+    usage: _Usage | None = None
+
+
+_stored: Final = msgspec.json.Decoder(_Ended).decode
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedRequest:
+    """A request whose history the gateway looks after.
+
+    Attributes:
+        body: The create's body.
+        items: The whole effective input.
+        own: How many of these came with the create itself, at the end.
+        triggers: Whether it asks for a compaction item alone.
+        parent: The response that it continues.
+        run: The response that it becomes.
+    """
+
+    body: Mapping[str, Any]
+    items: list[bytes]
+    own: int
+    triggers: bool
+    parent: Node | None
+    run: Run
+
+
+class Compactor:
+    """Opens answers for one API key.
+
+    Args:
+        upstream: Answers the requests.
+        archive: The stored responses of the key, and its seals.
+        headers: The client's, as far as the upstream may see them.
+    """
+
+    def __init__(self, upstream: Upstream, archive: KeyArchive, headers: Mapping[str, str]) -> None:
+        self._upstream = upstream
+        self._archive = archive
+        self._headers = headers
+
+    async def open(self, request: ManagedRequest) -> Stream:
+        """Return the answer to a request (see `lanes.ports.Upstream.open`).
+
+        Raises:
+            ClientFault: Its compaction item cannot be opened, an output answers a call that is not
+                there, or there is nothing to compact.
+            UpstreamFault: The backend refused, or did not answer.
+            ArchiveUnavailable: The store is away, and has the key.
+        """
+        body = dict(request.body)
+        items = await self.context(request)
+        if not (request.triggers or body.get("context_management")):
+            return await self._answer(body, items)
+        if await self._upstream.compacts(body["model"], self._headers):
+            end = [encode({"type": COMPACTION_TRIGGER})] if request.triggers else []
+            return await self._answer(body, [*items, *end])
+        threshold = _threshold(body.pop("context_management", None))
+        if request.triggers:
+            return await self._compacting(request, body, _triggered(body, items))
+        if threshold is not None and body.get("conversation") is None:
+            planned = plan(items, goes_on=True)
+            if planned.worthwhile and await self._size(request, items) > threshold:
+                return await self._compacting(request, body, planned)
+        return await self._answer(body, items)
+
+    async def context(self, request: ManagedRequest) -> list[bytes]:
+        """Return what a request's input comes to (see `open`)."""
+        items = request.items
+        place = latest(items)
+        if place is None:
+            return items
+        before, behind = items[:place], items[place + 1 :]
+        seal = decode(items[place]).get("encrypted_content")
+        if not is_seal(seal):
+            return [*cut(before), items[place], *behind]
+        items = [*expanded(before, await self._opened(seal, request, place)), *behind]
+        if request.body.get("conversation") is None:
+            check_outputs(items)
+        return items
+
+    async def _opened(self, seal: str, request: ManagedRequest, place: int) -> Compacted:
+        """Return what a seal holds. Raises ClientFault, ArchiveUnavailable."""
+        archive = self._archive
+        try:
+            with translated():
+                return opened(await archive.seals.open(archive.key_id, seal))
+        except BrokenSealError:
+            own = place - len(request.items) + request.own
+            raise ClientFault(
+                "The compaction item cannot be opened here: it was changed, or another key or"
+                " another gateway made it.",
+                code="invalid_compaction_item",
+                param="input" if own < 0 else f"input[{own}]",
+            ) from None
+
+    async def _answer(self, body: dict[str, Any], items: list[bytes]) -> Stream:
+        """Ask for the answer, with a shorter history if it may be shortened."""
+        opened_with = self._asking(body)
+        if body.get("truncation") != "auto":
+            return await opened_with(items)
+        return await open_fitting(items, partial(shorter, items), opened_with)
+
+    async def _compacting(
+        self, request: ManagedRequest, body: dict[str, Any], planned: CompactionPlan
+    ) -> Stream:
+        """Ask for a summary, for the compaction item and perhaps for the answer behind it."""
+        asked = summary_body(body)
+        summarised = planned.summarised
+
+        async def summary(*, tools: bool) -> Stream:
+            settings = {key: value for key, value in asked.items() if tools or key not in _TOOLS}
+            ask = self._asking(settings, summary_request())
+            return await open_fitting(
+                summarised, partial(shorter, summarised, within_turns=True), ask
+            )
+
+        async def sealed(text: str) -> str:
+            content = encode(planned.compacted(text))
+            with translated():
+                return await self._archive.seals.seal(self._archive.key_id, content)
+
+        async def answer(text: str) -> Stream:
+            return await self._answer(
+                body, [*planned.before, summary_message(text), *planned.ahead]
+            )
+
+        first = await summary(tools=True)
+        again = partial(summary, tools=False) if body.get("tools") else None
+        steps = CompactionSteps(again, sealed, None if request.triggers else answer)
+        return CompactingStream(first, asked, steps, request.run)
+
+    def _asking(
+        self, body: Mapping[str, Any], *end: bytes
+    ) -> Callable[[list[bytes]], Awaitable[Stream]]:
+        """Return what asks the upstream; `end` goes behind the items."""
+        return lambda items: self._upstream.open(body, [*items, *end], self._headers)
+
+    async def _size(self, request: ManagedRequest, items: list[bytes]) -> int:
+        """Return how many tokens the answer's input has, counted as far as possible."""
+        parent, start = request.parent, len(request.items) - request.own
+        own = request.items[start:]
+        if parent is not None and latest(own) is None:
+            counted = await self._counted(parent)
+            if counted is not None:
+                return counted + estimated_tokens(own, {})
+        return estimated_tokens(items, request.body)
+
+    async def _counted(self, parent: Node) -> int | None:
+        """Return how many tokens the backend counted when the parent ended."""
+        if parent.tokens is not None or parent.id.startswith("conv_"):
+            return parent.tokens
+        with suppress(Fault):
+            body = await self._archive.get(parent.id)
+            stored = None if body is None else _stored(body)
+            if stored is not None and all(item.type != COMPACTION for item in stored.output):
+                return None if stored.usage is None else stored.usage.total_tokens
+        return None
+
+
+def _threshold(management: object) -> int | None:
+    """Return the lowest number of tokens beyond which a request wants its history compacted."""
+    entries = management if isinstance(management, list) else ()
+    numbers = [
+        entry.get("compact_threshold") for entry in entries if entry.get("type") == COMPACTION
+    ]
+    return min((number for number in numbers if number is not None), default=None)
+
+
+def _triggered(body: Mapping[str, Any], items: list[bytes]) -> CompactionPlan:
+    """Return the plan of a request that asks for nothing else. Raises ClientFault."""
+    if body.get("conversation") is not None:
+        raise ClientFault(
+            "The backend keeps this conversation, and does not compact it.",
+            code="unsupported_value",
+            param="conversation",
+        )
+    planned = plan(items, goes_on=False)
+    if all(is_standing(decode(data)) for data in planned.summarised):
+        message = (
+            "There is nothing to compact: the input has no message and no call with its output."
+        )
+        raise ClientFault(message, code="invalid_value", param="input")
+    return planned

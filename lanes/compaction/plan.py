@@ -1,0 +1,174 @@
+"""Pure: what of a history is summarised, and what is kept word for word (protocol.md 9).
+
+Calls stay with their outputs: one that waits for its output, or whose output the assistant has not
+seen yet, is kept. Older messages of the user are kept from the latest back, within a budget.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Raw
+
+from lanes.codec import decode, encode
+from lanes.compaction.context import Compacted, is_standing, is_summary, role_of
+from lanes.compaction.prompt import LEFT_OUT, SHORTENED
+from lanes.history.entries import answers, calls_of
+from steering.required import stub
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Item = dict[str, Any]
+
+#: Characters of text that are kept of the user's messages, of the system's, and of what comes
+#: behind the summary: 20,000 tokens each, more or less.
+TEXT_BUDGET: Final = 80_000
+#: Bytes of images and files that are kept with each of these.
+MEDIA_BUDGET: Final = 512 * 1024
+#: Items that others look up by their id.
+_NAMED: Final = frozenset({"mcp_approval_request", "local_shell_call"})
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """How a history is compacted.
+
+    Attributes:
+        summarised: The items that the summary is of.
+        before: What is kept in front of the summary.
+        after: What is kept behind it.
+        ahead: The same, whole, for the request that goes on now.
+        worthwhile: Whether the assistant has said or done anything that can be summarised.
+    """
+
+    summarised: list[bytes]
+    before: list[bytes]
+    after: list[bytes]
+    ahead: list[bytes]
+    worthwhile: bool
+
+    def compacted(self, summary: str) -> Compacted:
+        """Return what the compaction item holds, with the summary."""
+        return Compacted(
+            [Raw(item) for item in self.before], summary, [Raw(item) for item in self.after]
+        )
+
+
+def plan(items: Sequence[bytes], *, goes_on: bool) -> CompactionPlan:
+    """Return how a history is compacted.
+
+    `goes_on` says that the assistant answers it now, so that what it has not seen yet is kept.
+    """
+    read: list[Item] = [decode(data) for data in items]
+    kept = _kept(read, goes_on=goes_on)
+    rest = [place for place in range(len(items)) if place not in kept]
+    told = [read[place] for place in rest]
+    return CompactionPlan(
+        [items[place] for place in rest],
+        _messages(told),
+        _shortened([_bare(read[place]) for place in sorted(kept)]),
+        [encode(_bare(read[place])) for place in sorted(kept)],
+        any(by_assistant(item) or is_summary(item) for item in told),
+    )
+
+
+def by_assistant(item: Item) -> bool:
+    """Return whether the assistant made an item: its words, its reasoning or its calls."""
+    role = role_of(item)
+    return answers(item) is None if role is None else role == "assistant"
+
+
+def _kept(items: list[Item], *, goes_on: bool) -> set[int]:
+    """Return the places of what is kept behind the summary."""
+    answered = {call for item in items if (call := answers(item)) is not None}
+    kept = {
+        place
+        for place, item in enumerate(items)
+        if stub(item) is not None and not answered.intersection(calls_of(item))
+    }
+    if goes_on:
+        unseen = _unseen(items)
+        seen = {call for item in items[unseen:] if (call := answers(item)) is not None}
+        kept |= {place for place, item in enumerate(items) if seen.intersection(calls_of(item))}
+        kept |= set(range(unseen, len(items)))
+        # An output beside one that was not seen yet belongs to the same calls.
+        calls = {call for place in kept for call in calls_of(items[place])}
+        kept |= {place for place, item in enumerate(items) if answers(item) in calls}
+    return kept
+
+
+def _unseen(items: list[Item]) -> int:
+    """Return the place behind the last item of the assistant's."""
+    made = (place for place in range(len(items) - 1, -1, -1) if by_assistant(items[place]))
+    return next(made, -1) + 1
+
+
+def _bare(item: Item) -> Item:
+    """Return a call without its id: a backend may know that for one that follows its reasoning."""
+    if not calls_of(item) or item.get("type") in _NAMED:
+        return item
+    return {key: item[key] for key in item if key != "id"}
+
+
+def _messages(items: list[Item]) -> list[bytes]:
+    """Return what is kept in front: all that is standing, and the latest of the user's messages."""
+    held, asked = _Budget(), _Budget()
+    kept: list[Item] = []
+    for item in reversed(items):
+        if is_standing(item):
+            kept.append(held.shorten(item))
+        elif role_of(item) == "user" and not is_summary(item) and asked.left:
+            kept.append(asked.shorten(item))
+    return [encode(item) for item in reversed(kept)]
+
+
+def _shortened(items: list[Item]) -> list[bytes]:
+    """Return items within a budget that the latest take from first."""
+    budget = _Budget()
+    return [encode(item) for item in [budget.shorten(item) for item in reversed(items)][::-1]]
+
+
+class _Budget:
+    """What may still be kept of texts, and of images and files."""
+
+    def __init__(self) -> None:
+        self._text, self._media = TEXT_BUDGET, MEDIA_BUDGET
+
+    @property
+    def left(self) -> bool:
+        """Whether any text may still be kept."""
+        return self._text > 0
+
+    def shorten(self, item: Item) -> Item:
+        """Return an item with as much of its texts, images and files as may be kept."""
+        short = dict(item)
+        for key in ("content", "output", "input"):
+            value = item.get(key)
+            if isinstance(value, str):
+                short[key] = self._cut(value)
+            elif isinstance(value, list):
+                short[key] = [self._part(part) for part in value]
+        arguments = item.get("arguments")
+        if isinstance(arguments, str) and self._cut(arguments) != arguments:
+            short["arguments"] = "{}"  # half of it would be no JSON
+        return short
+
+    def _part(self, part: object) -> object:
+        if not isinstance(part, dict):
+            return part
+        text = part.get("text")
+        if isinstance(text, str):
+            return {**part, "text": self._cut(text)}
+        size = len(encode(part))
+        if size > self._media:
+            return {"type": "input_text", "text": LEFT_OUT}
+        self._media -= size
+        return part
+
+    def _cut(self, text: str) -> str:
+        half = self._text // 2
+        whole = len(text) <= self._text
+        self._text = max(0, self._text - len(text))
+        return text if whole else text[:half] + SHORTENED + text[len(text) - half :]

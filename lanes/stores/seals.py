@@ -1,0 +1,101 @@
+"""Seals the content of compaction items, so that only gateways with the same keys read it (D41).
+
+    ml1.<key id>.<nonce and ciphertext, base64url>
+
+The seal is bound to the API key: for any other one it is as if it were broken.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import os
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import TYPE_CHECKING, Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lanes.stores.sealing_keys import SealingKeyStore
+
+_MARK: Final = "ml1."
+_NONCE: Final = 12
+_KEY_BYTES: Final = 32
+#: Characters of a seal; the plan of a compaction stays far below.
+_MAX_SEAL: Final = 8 << 20
+
+
+class BrokenSealError(Exception):
+    """A seal is not one that the gateway can open for this API key."""
+
+
+def is_seal(value: object) -> bool:
+    """Return whether a value says that a gateway made it; any other was made by a backend."""
+    return isinstance(value, str) and value.startswith(_MARK)
+
+
+class Seals:
+    """Makes and opens seals.
+
+    Args:
+        secrets: What the operator set, the newest first; it seals, and all of them open.
+        store: Keeps the key that is used if the operator set none.
+    """
+
+    def __init__(self, secrets: Sequence[str], store: SealingKeyStore) -> None:
+        self._store = store
+        keys = [_derived(secret) for secret in secrets]
+        self._sealing = keys[0] if keys else None
+        self._keys = {_key_id(key): key for key in keys}
+        self._asked = False
+
+    async def seal(self, key_id: str, content: bytes) -> str:
+        """Return content sealed for an API key. Raises StoreUnavailable."""
+        if self._sealing is None:
+            self._sealing = await self._store.get_or_put(AESGCM.generate_key(_KEY_BYTES * 8))
+            self._keys[_key_id(self._sealing)] = self._sealing
+        name = _key_id(self._sealing)
+        nonce = os.urandom(_NONCE)
+        sealed = AESGCM(self._sealing).encrypt(nonce, content, _bound_to(name, key_id))
+        return f"{_MARK}{name}.{urlsafe_b64encode(nonce + sealed).decode()}"
+
+    async def open(self, key_id: str, seal: str) -> bytes:
+        """Return what is sealed for an API key.
+
+        Raises:
+            BrokenSealError: The seal is another key's or another gateway's, or was changed.
+            StoreUnavailable: The store is away, and only it can say.
+        """
+        name, _, text = seal.removeprefix(_MARK).partition(".")
+        key = await self._key(name)
+        if key is None or len(seal) > _MAX_SEAL:
+            raise BrokenSealError
+        try:
+            data = urlsafe_b64decode(text)
+            return AESGCM(key).decrypt(data[:_NONCE], data[_NONCE:], _bound_to(name, key_id))
+        except (InvalidTag, ValueError, binascii.Error):
+            raise BrokenSealError from None
+
+    async def _key(self, name: str) -> bytes | None:
+        if name not in self._keys and not self._asked:
+            kept = await self._store.get()
+            if kept is not None:
+                self._asked = True
+                self._keys[_key_id(kept)] = kept
+        return self._keys.get(name)
+
+
+def _derived(secret: str) -> bytes:
+    """Return the key of a secret: any text that is long enough will do."""
+    return hashlib.sha256(b"multilane compaction key\0" + secret.encode()).digest()
+
+
+def _key_id(key: bytes) -> str:
+    return hashlib.sha256(b"multilane compaction key id\0" + key).hexdigest()[:16]
+
+
+def _bound_to(name: str, key_id: str) -> bytes:
+    return f"{_MARK}{name}\0{key_id}".encode()

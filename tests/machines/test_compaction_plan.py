@@ -1,0 +1,116 @@
+"""What a compaction keeps, and what a shorter history leaves out, of any history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from lanes.codec import decode, encode
+from lanes.compaction.context import Compacted, expanded, is_standing, is_summary, latest, role_of
+from lanes.compaction.plan import TEXT_BUDGET, plan
+from lanes.compaction.truncation import shorter
+from lanes.history.entries import answers, calls_of
+from tests.dialects.histories import histories
+
+Item = dict[str, Any]
+
+
+def torn(items: list[bytes]) -> list[object]:
+    """The outputs whose call is nowhere before them."""
+    calls: set[object] = set()
+    lost: list[object] = []
+    for item in map(decode, items):
+        call = answers(item)
+        if call is not None and call not in calls:
+            lost.append(call)
+        calls |= set(calls_of(item))
+    return lost
+
+
+def named(items: list[bytes]) -> set[object]:
+    return {call for item in map(decode, items) for call in calls_of(item)}
+
+
+def answered(items: list[bytes]) -> set[object]:
+    return {call for item in map(decode, items) if (call := answers(item)) is not None}
+
+
+@given(histories(), st.booleans())
+def test_no_call_is_parted_from_its_output(history: list[Item], goes_on: bool) -> None:
+    items = [encode(item) for item in history]
+    planned = plan(items, goes_on=goes_on)
+    for part in (planned.summarised, planned.after, planned.ahead):
+        assert torn(part) == torn(items) == []
+    assert not named(planned.summarised) & answered(planned.after)
+    waiting = {call for call in named(items) - answered(items) if call[0] == "call_id"}  # type: ignore[index]
+    calls = {call for item in history if "name" in item for call in calls_of(item)}
+    assert waiting & calls <= named(planned.after)
+
+
+@given(histories(), st.booleans())
+def test_order_is_kept_and_nothing_is_lost_or_doubled(history: list[Item], goes_on: bool) -> None:
+    items = [encode({**item, "n": at}) for at, item in enumerate(history)]
+    planned = plan(items, goes_on=goes_on)
+    places = [[decode(item)["n"] for item in part] for part in (planned.summarised, planned.ahead)]
+    assert sorted(places[0] + places[1]) == list(range(len(items)))
+    kept = [[decode(item)["n"] for item in part] for part in (planned.before, planned.after)]
+    for part in (*places, *kept):
+        assert part == sorted(part)
+    assert set(kept[0]) <= set(places[0])
+    assert kept[1] == places[1]
+    assert set(kept[0]) >= {n for n in places[0] if is_standing(history[n])}
+
+
+@given(histories())
+def test_what_is_sent_in_place_of_an_item_and_all_before_it(
+    history: list[Item],
+) -> None:
+    """What comes before is left out but for standing messages, or is messages alone."""
+    sealed = encode({"type": "compaction", "encrypted_content": "x"})
+    items = [encode(item) for item in history]
+    content = Compacted([Raw(encode({"role": "user", "content": "kept"}))], "Summary.", [])
+    assert latest([*items, sealed]) == len(items)
+    sent = [decode(item) for item in expanded(items, content)]
+    place = [is_summary(item) for item in sent].index(True)
+    assert place == len(sent) - 1
+    roles = {role_of(item) for item in history}
+    if "user" in roles and roles <= {"user", "system", "developer"}:
+        assert sent[:-1] == history
+    else:
+        assert sent[:-1] == [
+            *(item for item in history if is_standing(item)),
+            {"role": "user", "content": "kept"},
+        ]
+
+
+@given(st.lists(st.integers(0, 3 * TEXT_BUDGET), min_size=1, max_size=6))
+def test_what_is_kept_is_bounded_and_the_latest_comes_first(sizes: list[int]) -> None:
+    items = [encode({"role": "user", "content": "x" * size}) for size in sizes]
+    planned = plan([*items, encode({"role": "assistant", "content": "ok"})], goes_on=False)
+    texts = [decode(item)["content"] for item in planned.before]
+    assert sum(map(len, texts)) <= TEXT_BUDGET + 100
+    assert texts[-1] == "x" * sizes[-1] or sizes[-1] > TEXT_BUDGET
+
+
+@given(histories(), st.booleans())
+def test_a_shorter_history_is_an_end_of_it(history: list[Item], within: bool) -> None:
+    items = [encode({**item, "n": at}) for at, item in enumerate(history)]
+    before = len(items)
+    tries = list(shorter(items, within_turns=within))
+    assert len(tries) <= 4
+    for left in tries:
+        assert len(left) < before
+        before = len(left)
+        places = [decode(item)["n"] for item in left]
+        count = len(items)
+        start = next(n for n in range(count) if places[n - count :] == list(range(n, count)))
+        assert torn(left) == []
+        assert places[: len(places) - (len(items) - start)] == [
+            n for n in range(start) if is_standing(history[n])
+        ]
+        if not within:
+            first = next(item for item in history[start:] if not is_standing(item))
+            assert role_of(first) == "user"
