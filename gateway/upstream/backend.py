@@ -13,6 +13,8 @@ from gateway.upstream import model_list
 from gateway.upstream.detection.detector import DialectDetector
 from gateway.upstream.dialect import AUTO, Dialect, check_transport
 from gateway.upstream.large_request import large_request
+from gateway.upstream.refused.memory import MAX_TRIES, RefusedKeys
+from gateway.upstream.responses_stream import ResponsesStream
 from gateway.upstream.token_counts import CountedRequest, count_tokens
 from gateway.upstream.transport.faults import BackendAnswered, backend_fault
 from gateway.upstream.transport.http.client import HttpClient
@@ -27,13 +29,12 @@ from lanes.stream.profile import Profile
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gateway.upstream.converter import Converter
     from gateway.upstream.options import UpstreamOptions
     from gateway.upstream.transport.http.outgoing import OutgoingRequest
     from gateway.upstream.transport.http.reply import HttpReply
     from gateway.upstream.transport.http.stream import HttpStream
     from gateway.upstream.transport.websocket.stream import WebSocketStream
-    from lanes.ports import BackendSteering, Event
+    from lanes.ports import Event
 
 log = logging.getLogger("multilane.upstream")
 
@@ -62,6 +63,7 @@ class Backend:
         self._socket: WebSocketClient | None = None
         self._notices = ThrottledWarnings(log)
         self._maker = Maker(options.name, options.dialect)
+        self._refused = RefusedKeys(options.prefix)
 
     @property
     def _dialect(self) -> Dialect:
@@ -120,13 +122,8 @@ class Backend:
         """
         if not self._ready:
             await self._ensure_dialect(headers, body.get("model"))
-        dialect, sender, sent = self._dialect, self._sender, self._headers(headers)
-        if len(items) > _MANY_ITEMS or sum(map(len, items)) > _MANY_BYTES:
-            request = await run_in_cpu_thread(large_request, dialect, body, items, self._maker)
-        else:
-            request = dialect.request(body, items, self._maker)
         try:
-            stream = await sender.post(dialect.path, request, sent)
+            stream = await self._ask(body, items, self._headers(headers))
         except UpstreamFault as fault:
             self._log_fault(fault)
             if fault.status == 404 and fault.code == "not_found" and fault.param is None:
@@ -135,14 +132,47 @@ class Backend:
             raise
         return self._wrap(body, stream)
 
+    async def _ask(
+        self, body: Mapping[str, Any], items: Sequence[bytes], headers: Mapping[str, str]
+    ) -> HttpStream | WebSocketStream:
+        """Send one request, and again without what the backend turns out to refuse (D42).
+
+        Args:
+            body: The client's request.
+            items: The whole effective input, each item as JSON.
+            headers: What is sent.
+        """
+        dialect, sender, refused = self._dialect, self._sender, self._refused
+        model = body.get("model")
+        if refused.known:
+            dialect = refused.respected(dialect, model)
+        large = len(items) > _MANY_ITEMS or sum(map(len, items)) > _MANY_BYTES
+        for tries in range(MAX_TRIES + 1):
+            if large:
+                request = await run_in_cpu_thread(large_request, dialect, body, items, self._maker)
+            else:
+                request = dialect.request(body, items, self._maker)
+            try:
+                stream = await sender.post(dialect.path, request, headers)
+            except UpstreamFault as fault:
+                conceding = refused.conceding(dialect, fault, request)
+                if conceding is None or tries == MAX_TRIES:
+                    raise
+                dialect = conceding
+            else:
+                break
+        if tries:
+            refused.remember(model, dialect.refuses)
+        return stream
+
     def _wrap(
         self, body: Mapping[str, Any], stream: HttpStream | WebSocketStream
-    ) -> _ResponsesStream:
+    ) -> ResponsesStream:
         converter = self._dialect.reader(body, self._maker)
         steering = None
         if stream.steering is not None:
             steering = WrappedSteering(stream.steering, partial(self._wrap, body))
-        return _ResponsesStream(stream, self._profile, self._log_cut, converter, steering)
+        return ResponsesStream(stream, self._profile, self._log_cut, converter, steering)
 
     async def pass_on(self, request: OutgoingRequest) -> HttpReply:
         """Send a request as it is, with the key of this backend (see `HttpClient.pass_on`).
@@ -253,47 +283,3 @@ class TrackedStream(PeekableStream, Protocol):
 
     def afterwards(self, callback: Callable[[], None]) -> None:
         """Call `callback` once the backend is done with the request, at once if it is."""
-
-
-class _ResponsesStream:
-    """A stream that logs when it breaks off, and speaks as the Responses API does."""
-
-    def __init__(
-        self,
-        stream: HttpStream | WebSocketStream,
-        profile: Profile,
-        notice: Callable[[UpstreamFault], None],
-        converter: Converter | None,
-        steering: BackendSteering | None,
-    ) -> None:
-        self.profile = profile
-        self.steering = steering
-        self._stream = stream
-        self._notice = notice
-        self._converter = converter
-        self.pause, self.resume = stream.pause, stream.resume
-        self.release, self.close = stream.release, stream.close
-        self.afterwards = stream.afterwards
-
-    async def first(self) -> list[Event]:
-        """Wait for the first events (see `HttpStream.first`)."""
-        try:
-            return await self._stream.first()
-        except UpstreamFault as fault:
-            self._notice(fault)
-            raise
-
-    async def relay(self, sink: Callable[[list[Event]], None]) -> None:
-        """Relay it (see `HttpStream.relay`)."""
-        try:
-            if self._converter is None:
-                await self._stream.relay(sink)
-            else:
-                feed = self._converter.feed
-                await self._stream.relay(lambda events: sink(feed(events)))
-                sink(self._converter.finish())
-        except UpstreamFault as fault:
-            self._notice(fault)
-            if self._converter is not None:
-                sink(self._converter.finish())  # perhaps only the end is missing
-            raise

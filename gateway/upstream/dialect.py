@@ -20,6 +20,7 @@ from gateway.logs import ThrottledWarnings
 from gateway.upstream.flat_tools import FlatTools
 from gateway.upstream.history.makers import readable_items
 from gateway.upstream.history.replay import replay_items
+from gateway.upstream.refused.request import Refusal, without
 from gateway.upstream.restored_names import RestoredNames
 from lanes.codec import encode
 from lanes.errors import ClientFault
@@ -67,6 +68,7 @@ class Dialect:
         auth_scheme: What comes before the key in that header.
         keys: The request keys it takes; None for any.
         drops: Keys it ignores, or refuses whatever their value.
+        refuses: What it refuses in finished requests; what it turns out to refuse is added (D42).
         knows: Those of `NEWER_KEYS` that it takes; others refuse them, or ignore them silently.
         keeps_nulls: Whether a null the client sent is sent on; else the key is left out.
         tools: The types of tools it takes; None for any.
@@ -94,6 +96,7 @@ class Dialect:
     auth_scheme: str = "Bearer "
     keys: frozenset[str] | None = None
     drops: frozenset[str] = frozenset()
+    refuses: frozenset[Refusal] = frozenset()
     knows: frozenset[str] = frozenset()
     keeps_nulls: bool = True
     tools: frozenset[str] | None = None
@@ -133,7 +136,9 @@ class Dialect:
         whole = {**_settings(self, body), **self._input(body, items), "stream": True}
         if self.keys is None or "store" in self.keys:
             whole["store"] = store
-        return encode(whole if self.shape is None else self.shape(whole))
+        if self.shape is not None:
+            whole = self.shape(whole)
+        return encode(without(whole, self.refuses) if self.refuses else whole)
 
     def reader(self, body: Mapping[str, Any], maker: Maker | None = None) -> Converter | None:
         """Return what reads the answer of `maker` to a request; None if it needs no change."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Raw
 
 from gateway.upstream.chat.content import present
+from gateway.upstream.chat.keys import EXTRAS, KNOWN
 from gateway.upstream.chat.messages import messages
 from gateway.upstream.chat.omissions import left_out
 from gateway.upstream.chat.return_form import ReturnForm
@@ -29,8 +30,6 @@ _UNKNOWN = frozenset(
     {"include", "truncation", "previous_response_id", "store", "background", "background_options"}
     | {"max_tool_calls", "context_management", "access_programs"}
 )
-#: Dropped with a warning: it holds a part of what the model was to see.
-_MISSED = frozenset({"prompt"})
 #: What the templates of most backends accept, which is the most that an unknown one may ask for.
 TEMPLATE: Final = TemplateForm()
 #: What backends take back of which nothing is known.
@@ -38,20 +37,25 @@ RETURNED: Final = ReturnForm()
 
 
 def shape(
-    whole: dict[str, Any], template: TemplateForm = TEMPLATE, returned: ReturnForm = RETURNED
+    whole: dict[str, Any],
+    template: TemplateForm = TEMPLATE,
+    returned: ReturnForm = RETURNED,
+    extras: frozenset[str] = EXTRAS,
 ) -> dict[str, Any]:
-    """Return the body in the form of Chat Completions. Unknown keys, such as a vendor's, pass.
+    """Return the body in the form of Chat Completions, without keys that nobody knows there.
 
     Args:
-        whole: The request.
+        whole: The request in the form of the Responses API.
         template: What the backend accepts of a conversation.
         returned: What it takes back of what it sent beside text.
+        extras: The keys that it knows besides those of the official client.
     """
-    for key in sorted(_MISSED & whole.keys()):
-        left_out("key", key)
-    own = _MAPPED | _UNKNOWN | _MISSED
+    own = _MAPPED | _UNKNOWN
+    rest = {key: value for key, value in whole.items() if key not in own}
+    if unknown := sorted(rest.keys() - KNOWN - extras):
+        left_out("key", ", ".join(unknown))
     return {
-        **{key: value for key, value in whole.items() if key not in own},
+        **{key: value for key, value in rest.items() if key in KNOWN or key in extras},
         "messages": in_template(
             messages(whole.get("instructions"), _items(whole.get("input")), returned), template
         ),
