@@ -218,6 +218,29 @@ def test_what_the_client_must_get_is_never_left_out() -> None:
         assert found(400, openai(f"Unknown parameter: '{key}'", key), CHAT | {key: 1}) is None
 
 
+IN_MESSAGES: list[tuple[Any, str]] = [
+    (
+        openai("'messages.2' : for 'role:assistant' the following must be true[('messages.2' : "
+               "property 'reasoning_content' is unsupported)]"),
+        "reasoning_content",
+    ),
+    (extra("messages", 2, "assistant", "reasoning", msg=NOT_PERMITTED), "reasoning"),
+    (openai("Unknown parameter: 'messages[1].reasoning_details'.",
+            "messages[1].reasoning_details", "unknown_parameter"), "reasoning_details"),
+    ([{"error": {"message": 'Unknown name "extra_content" at \'messages[1].tool_calls[0]\': '
+                 "Cannot find field."}}], "extra_content"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "key"), IN_MESSAGES)
+def test_a_refused_key_of_messages(body: Any, key: str) -> None:
+    assert found(400, body, CHAT) == Refusal("messages", key)
+    call = {"id": "c", "type": "function", "function": {"name": "f"}}
+    said = {"role": "assistant", "content": "", "tool_calls": [call | {key: {}}], key: "x"}
+    (made,) = without({"messages": [said]}, {Refusal("messages", key)})["messages"]
+    assert made == {"role": "assistant", "content": "", "tool_calls": [call]}
+
+
 ORDERS: list[tuple[int, str, str]] = [
     (400, "Conversation roles must alternate user/assistant/user/assistant/...", "turns"),
     (500, "Jinja Exception: conversation roles must alternate user and assistant", "turns"),

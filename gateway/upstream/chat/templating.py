@@ -82,10 +82,20 @@ def _joined(messages: list[Message]) -> list[Message]:
     for message in messages:
         last = kept[-1] if kept else None
         if last is not None and _are_one(last, message):
-            kept[-1] = {**last, **message, **_one(message["role"], [last, message])}
+            kept[-1] = _both(last, message)
         else:
             kept.append(message)
     return kept
+
+
+def _both(last: Message, message: Message) -> Message:
+    """Join two messages: their contents, and what an assistant's have beside it."""
+    texts = {
+        key: value + message[key]
+        for key, value in last.items()
+        if isinstance(value, str) and isinstance(message.get(key), str)
+    }
+    return {**last, **message, **texts, **_one(message["role"], [last, message])}
 
 
 def _are_one(last: Message, message: Message) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from gateway.upstream.refused.reading import STATUSES, refusal_in
-from gateway.upstream.refused.request import MESSAGES, OTHER_NAME, Refusal
+from gateway.upstream.refused.request import MESSAGES, ORDERS, OTHER_NAME, Refusal
 from lanes.codec import decode
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ class RefusedKeys:
         before = self.known.pop(str(model), frozenset())
         for refusal in sorted(known - before):
             log.warning("%s%s", self._prefix, _line(refusal, str(model)))
+        known |= before  # other requests may have found some meanwhile
         self.known[str(model)] = known if len(known) <= _MAX_REFUSALS else frozenset()
         while len(self.known) > _MAX_MODELS:
             self.known.popitem(last=False)
@@ -85,6 +86,8 @@ def _small(request: bytes) -> dict[str, Any]:
 def _line(refusal: Refusal, model: str) -> str:
     """Return what the log says of a refusal."""
     what, value = refusal
+    if what == MESSAGES and value not in ORDERS:
+        return f"The backend refuses messages with {value} for {model!r:.80}; left out from now on"
     if what == MESSAGES:
         return (
             f"The template of {model!r:.80} refuses an order ({value}); messages are put in another"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from gateway.upstream.chat.chunks import SEALED_KEYS, TEXT_KEYS
 from gateway.upstream.refused.request import (
     CALL_IDS,
     DEVELOPER,
@@ -51,6 +52,8 @@ _ADVICE: Final = re.compile(
     r"|(?:allowed|valid|known|permitted) (?:parameters|properties|fields|keys|values)",
     re.I,
 )
+#: How an error says that it is about a message.
+_OF_MESSAGES: Final = re.compile(r"\bmessages?\b|\bassistant\b", re.I)
 _ORDERS: Final = (
     (SYSTEM, r"system.{0,20}\brole.{0,20}(?:not|un)|role.{0,20}\bsystem\b.{0,20}(?:not|un)"),
     (SYSTEM, r"does not support.{0,20}\bsystem|only user(?:,| and) (?:assistant|model)"),
@@ -67,22 +70,35 @@ _BEFORE: Final = (
     r"(?:['\"`\[]|\b(?:body|request|json|params)[.:]"
     r"|\b(?:supplied|parameters?|arguments?|field|key|property):? )"
 )
+_WITHIN: Final = rf"(?:{_BEFORE}|\.)"
 
 
 def refusal_in(fault: UpstreamFault, request: Mapping[str, Any]) -> Refusal | None:
     """Return what of a request an error refuses, if the request can do without it."""
-    text = fault.message
     if fault.status in STATUSES and "messages" in request:
         for order, pattern in _ORDER_PATTERNS:
-            if pattern.search(text):
+            if pattern.search(fault.message):
                 return Refusal(MESSAGES, order)
     if fault.status not in _OF_KEYS or fault.code == "context_length_exceeded":
         return None
-    words = f"{fault.code or ''} {fault.type or ''} {text}"
+    words = f"{fault.code or ''} {fault.type or ''} {fault.message}"
     by_value = _ONLY_VALUES.search(words) is not None
     if not by_value and not _REFUSING.search(words):
         return None
-    key = _named(fault.param, text, request)
+    return _refused(fault, request, by_value=by_value)
+
+
+def _refused(fault: UpstreamFault, request: Mapping[str, Any], *, by_value: bool) -> Refusal | None:
+    """Return what an error names, if the request can do without it.
+
+    Args:
+        fault: The error; its words refuse something.
+        request: The request.
+        by_value: Whether only a value is refused.
+    """
+    if "messages" in request and (inner := _in_messages(fault)):
+        return Refusal(MESSAGES, inner)
+    key = _named(fault.param, fault.message, request)
     if key in (STRICT, DEVELOPER):
         return Refusal(key)
     if key is None or key in MEANT or not _can_go(key, value_of(request, key)):
@@ -90,6 +106,19 @@ def refusal_in(fault: UpstreamFault, request: Mapping[str, Any]) -> Refusal | No
     value = value_of(request, key)
     one = by_value and not isinstance(value, dict | list)
     return Refusal(key, as_value(value) if one else "")
+
+
+def _in_messages(fault: UpstreamFault) -> str | None:
+    """Return the key that no message may have, among those that a backend itself sends."""
+    text = f"{fault.param or ''} {_told(fault.message)}"
+    if not _OF_MESSAGES.search(text):
+        return None
+    found = [
+        (place, key)
+        for key in SEALED_KEYS + TEXT_KEYS
+        if (place := _place(key, text, _WITHIN)) >= 0
+    ]
+    return min(found)[1] if found else None
 
 
 def _named(param: str | None, text: str, request: Mapping[str, Any]) -> str | None:

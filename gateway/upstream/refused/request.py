@@ -20,8 +20,8 @@ class Refusal(NamedTuple):
 
     Attributes:
         key: The key, perhaps of an object (`reasoning.effort`); `STRICT` and `DEVELOPER` stand for
-            what is deeper, `MESSAGES` for an order of them.
-        value: The value, as JSON, if others are accepted; one of `ORDERS` for `MESSAGES`.
+            what is deeper, `MESSAGES` for what is in them.
+        value: The value, as JSON, if others are accepted; for `MESSAGES` one of `ORDERS`, or a key.
     """
 
     key: str
@@ -54,9 +54,11 @@ def without(request: dict[str, Any], refused: Collection[Refusal]) -> dict[str, 
         kept = _without_strict(kept)
     if DEVELOPER in keys and isinstance(kept.get("input"), list):
         kept["input"] = [_without_developer(item) for item in kept["input"]]
-    orders = {refusal.value for refusal in refused if refusal.key == MESSAGES}
-    if orders and "messages" in kept:
-        kept["messages"] = in_template(kept["messages"], _template(orders))
+    inside = {refusal.value for refusal in refused if refusal.key == MESSAGES}
+    if inside and "messages" in kept:
+        bare = [_without_keys(message, inside) for message in kept["messages"]]
+        orders = inside.intersection(ORDERS)
+        kept["messages"] = in_template(bare, _template(orders)) if orders else bare
     return kept
 
 
@@ -117,6 +119,14 @@ def _without_developer(item: dict[str, Any] | Raw) -> Any:
     """Let the system say what the developer says: the older name for the same."""
     read = item if isinstance(item, dict) else decode(bytes(item))
     return {**read, "role": "system"} if read.get("role") == DEVELOPER else item
+
+
+def _without_keys(message: dict[str, Any], keys: set[str]) -> dict[str, Any]:
+    kept = {key: value for key, value in message.items() if key not in keys}
+    if "tool_calls" in kept:
+        calls = kept["tool_calls"]
+        kept["tool_calls"] = [{k: v for k, v in call.items() if k not in keys} for call in calls]
+    return kept
 
 
 def _template(orders: set[str]) -> TemplateForm:
