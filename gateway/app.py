@@ -22,6 +22,7 @@ from gateway.client.refusal import UpgradeRefused, error
 from gateway.config.configured_upstreams import default_model, upstreams
 from gateway.http.answers import Wires
 from gateway.http.background import BackgroundResponses
+from gateway.http.compact import Compactions
 from gateway.http.conversations import ConversationRequests
 from gateway.http.cors import Cors
 from gateway.http.engine import Engine
@@ -90,6 +91,7 @@ class Gateway:
         stored = StoredResponses(self._stores, background, wires)
         workers = Engine(self._upstreams, self._stores, settings)
         creation = ResponseCreation(workers, self._running, wires, self._relayed, stored)
+        compactions = Compactions(workers, self._running, wires, self._relayed)
         counts = TokenCounts(self._upstreams, self._stores.archive, self._relayed, settings)
         conversations = ConversationRequests(self._stores.archive.conversations, settings)
         passed = Passthrough(self._upstreams, self._running, wires, self._relayed, settings)
@@ -99,6 +101,7 @@ class Gateway:
             self._models,
             creation,
             stored,
+            compactions,
             counts,
             conversations,
             passed,

@@ -228,7 +228,8 @@ class Worker(Stopping):
 
     async def _warm_up(self, attempt: Attempt) -> None:
         if attempt.managed:
-            await self._compactor.context(attempt.request(self._items(attempt)))
+            request = attempt.request(self._items(attempt))
+            await self._compactor.context(request.items, request.own, request.body)
         attempt.run.complete_empty()
 
     async def _relay(self, attempt: Attempt) -> None:

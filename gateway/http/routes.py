@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from gateway.client.auth import Authenticator, Headers
+    from gateway.http.compact import Compactions
     from gateway.http.conversations import ConversationRequests
     from gateway.http.passthrough import Passthrough
     from gateway.http.responses import ResponseCreation
@@ -49,6 +50,7 @@ class HttpRoutes:
         models: Lists the models.
         creation: Answers creates.
         stored: Answers what is asked of responses that were created before.
+        compactions: Makes histories short.
         counts: Counts the tokens of an input.
         conversations: Answers what is asked of conversations.
         passthrough: Passes on what is not the gateway's.
@@ -61,6 +63,7 @@ class HttpRoutes:
         models: Models,
         creation: ResponseCreation,
         stored: StoredResponses,
+        compactions: Compactions,
         counts: TokenCounts,
         conversations: ConversationRequests,
         passthrough: Passthrough,
@@ -70,6 +73,7 @@ class HttpRoutes:
         self._models = models
         self.routes = [
             Route("/v1/responses", self._keyed(creation.create), methods=["POST"]),
+            Route("/v1/responses/compact", self._keyed(compactions.answer), methods=["POST"]),
             Route("/v1/responses/input_tokens", self._keyed(counts.answer), methods=["POST"]),
             Route("/v1/responses/{id}", self._keyed(stored.get), methods=["GET"]),
             Route("/v1/responses/{id}", self._keyed(stored.delete), methods=["DELETE"]),

@@ -9,12 +9,10 @@ from starlette.responses import JSONResponse
 from gateway.client.frames import create_of
 from gateway.config.configured_upstreams import default_model
 from gateway.http.bodies import read_object
+from gateway.http.whole_input import whole_input
 from gateway.upstream.token_counts import CountedRequest
-from lanes.conversations.turn import bind
-from lanes.errors import parent_not_found
+from lanes.compaction.compactor import Compactor
 from lanes.history.archive import KeyArchive
-from lanes.history.entries import input_items
-from lanes.history.lineage import Lineage, resolve_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,9 +23,7 @@ if TYPE_CHECKING:
     from gateway.client.auth import Headers
     from gateway.config.settings import Settings
     from gateway.upstream.routing.router import Router
-    from lanes.frames import Create
     from lanes.history.archive import Archive
-    from lanes.history.lineage import Node
 
 
 class TokenCounts:
@@ -60,26 +56,15 @@ class TokenCounts:
         if fields.get("input") is None:
             fields.pop("input", None)
         create = create_of(fields, len(body), self._default_model)
-        parent = await self._parent(KeyArchive(self._archive, key_id), create)
-        given = input_items(create.body.get("input"), settings.max_chain)
-        bound = parent is None and create.body.get("conversation") is not None
-        entries = resolve_input(given, parent, Lineage(), conversation=bound)
-        items = [*Lineage.effective(parent), *(entry.data for entry in entries)]
+        archive = KeyArchive(self._archive, key_id)
+        parent, before, own = await whole_input(archive, create)
         headers = self._relayed(request.scope["headers"])
         member, model = await self._upstreams.destination(create.body["model"], headers)
         fields = {**create.body, "model": model}
         if parent is not None:
             fields.pop("conversation", None)  # its items are there already
+        compactor = Compactor(self._upstreams, archive, headers)
+        items = await compactor.context([*before, *own], len(own), fields)
         asked = CountedRequest(fields, items, headers)
         count = await member.count(asked)
         return JSONResponse({"object": "response.input_tokens", "input_tokens": count})
-
-    async def _parent(self, archive: KeyArchive, create: Create) -> Node | None:
-        if create.parent_id is not None:
-            node = await archive.find(create.parent_id)
-            if node is None:
-                raise parent_not_found(create.parent_id)
-            return node
-        if create.body.get("conversation") is not None:
-            return await bind(archive, create.body)
-        return None

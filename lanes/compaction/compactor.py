@@ -108,7 +108,7 @@ class Compactor:
             ArchiveUnavailable: The store is away, and has the key.
         """
         body = dict(request.body)
-        items = await self.context(request)
+        items = await self.context(request.items, request.own, body)
         if not (request.triggers or body.get("context_management")):
             return await self._answer(body, items)
         if await self._upstream.compacts(body["model"], self._headers):
@@ -123,9 +123,8 @@ class Compactor:
                 return await self._compacting(request, body, planned)
         return await self._answer(body, items)
 
-    async def context(self, request: ManagedRequest) -> list[bytes]:
-        """Return what a request's input comes to (see `open`)."""
-        items = request.items
+    async def context(self, items: list[bytes], own: int, body: Mapping[str, Any]) -> list[bytes]:
+        """Return what the input of a create comes to (see `open` and `ManagedRequest`)."""
         place = latest(items)
         if place is None:
             return items
@@ -133,24 +132,27 @@ class Compactor:
         seal = decode(items[place]).get("encrypted_content")
         if not is_seal(seal):
             return [*cut(before), items[place], *behind]
-        items = [*expanded(before, await self._opened(seal, request, place)), *behind]
-        if request.body.get("conversation") is None:
+        content = await self._opened(seal, place - len(items) + own)
+        items = [*expanded(before, content), *behind]
+        if body.get("conversation") is None:
             check_outputs(items)
         return items
 
-    async def _opened(self, seal: str, request: ManagedRequest, place: int) -> Compacted:
-        """Return what a seal holds. Raises ClientFault, ArchiveUnavailable."""
+    async def _opened(self, seal: str, place: int) -> Compacted:
+        """Return what a seal holds; it is at this place of the create's own input, or before it.
+
+        Raises ClientFault, ArchiveUnavailable.
+        """
         archive = self._archive
         try:
             with translated():
                 return opened(await archive.seals.open(archive.key_id, seal))
         except BrokenSealError:
-            own = place - len(request.items) + request.own
             raise ClientFault(
                 "The compaction item cannot be opened here: it was changed, or another key or"
                 " another gateway made it.",
                 code="invalid_compaction_item",
-                param="input" if own < 0 else f"input[{own}]",
+                param="input" if place < 0 else f"input[{place}]",
             ) from None
 
     async def _answer(self, body: dict[str, Any], items: list[bytes]) -> Stream:

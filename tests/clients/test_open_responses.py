@@ -1,7 +1,6 @@
 """The compliance suite of Open Responses (openresponses.org), test by test, under its names.
 
-Its own package is on no registry. The tests of compaction are missing: `compact-response`,
-`compact-missing-model` and `websocket-compact-new-chain`.
+Its own package is on no registry.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import msgspec
 import pytest
 
 from tests.support.client import Client, connect
-from tests.support.http_client import posted
+from tests.support.http_client import posted, requested
 
 if TYPE_CHECKING:
     from tests.support.http_client import Event
@@ -239,3 +238,34 @@ async def test_websocket_failed_continuation_evicts_cache(gateway_url: str) -> N
         )
         assert (await client.error())["status"] == 400
         await _not_found(client, first.id)
+
+
+async def _compacted(url: str, **fields: Any) -> tuple[int, Any]:
+    lines = {"content-type": "application/json"}
+    body = json.dumps(fields).encode()
+    async with requested(url, "POST", "/responses/compact", body, lines) as answer:
+        return answer.status, await answer.json()
+
+
+async def test_compact_response(gateway_url: str) -> None:
+    status, compacted = await _compacted(gateway_url, model="rehearse", input=ALICE)
+    assert status == 200
+    assert compacted["object"] == "response.compaction"
+    [item] = [item for item in compacted["output"] if item["type"] == "compaction"]
+    assert item["encrypted_content"]
+    assert msgspec.convert(compacted["usage"], Usage).total_tokens > 0
+
+
+async def test_compact_missing_model(gateway_url: str) -> None:
+    status, body = await _compacted(gateway_url, input=ALICE)
+    assert status == 400
+    assert body["error"]["param"] == "model"
+
+
+async def test_websocket_compact_new_chain(gateway_url: str) -> None:
+    _, compacted = await _compacted(gateway_url, model="rehearse", input=ALICE)
+    async with connect(gateway_url) as client:
+        given = [*compacted["output"], message("user", "What is my name?")]
+        [said] = (await _turn(client, given)).output
+    assert isinstance(said, Message)
+    assert "Alice" in said.content[0].text
