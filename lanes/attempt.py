@@ -96,7 +96,8 @@ class Attempt:
         lane = self.create.stream_id
         where = "the default lane" if lane is None else f"lane {lane}"
         seconds = time.monotonic() - self.since
-        return f"{self.run.id} on {where}: {self.run.state} after {seconds:.3f} s"
+        skipped = f", {self.run.skipped} empty events" if self.run.skipped else ""
+        return f"{self.run.id} on {where}: {self.run.state} after {seconds:.3f} s{skipped}"
 
     @property
     def made_from(self) -> ResponseInput:

@@ -268,7 +268,8 @@ class Backend:
     def _log_cut(self, fault: UpstreamFault) -> None:
         if fault.status != 503:
             line = f"{self._options.prefix}An answer was cut: {fault.message} ({self._asked})"
-            self._notices.warning("cut", line)
+            page = fault.page if isinstance(fault, BackendAnswered) else ""
+            self._notices.warning("cut", f"{line}: {page[:200]!r}" if page else line)
 
 
 class PeekableStream(Stream, Protocol):

@@ -8,7 +8,8 @@ further than that method. The files, in reading order:
 - item_states: the rules of ordering items, in words and as tables; output and held_events: the
   machines on them; item_index: which item an event is about.
 - items, parts: one item and its text, with the events that each goes through.
-- passthrough: events that pass as they came; backend_errors: errors in the stream.
+- upstream_events: what an event means, however it is written; passthrough: events that pass as they
+  came; backend_errors: errors in the stream.
 - snapshots: the response object; schema, item_schema, response_schema: the official types.
 - profile: how far a backend's stream can be trusted.
 """

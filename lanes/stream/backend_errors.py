@@ -72,7 +72,11 @@ _TYPES = {
     429: "rate_limit_error",
 }
 #: The status of an error that names none, by its code or its type.
-_STATUSES = {name: status for names in (_CODES, _TYPES) for status, name in names.items()}
+_STATUSES = {name: status for names in (_CODES, _TYPES) for status, name in names.items()} | {
+    "model_not_found": 404,
+    "insufficient_quota": 429,
+    "overloaded_error": 503,
+}
 #: The keys of an error in the reference's form.
 _FIELDS = frozenset({"type", "code", "message", "param"})
 #: The keys that hold the message in other forms.

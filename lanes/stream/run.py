@@ -6,20 +6,20 @@ socket and knows no lane: `emit` gets each event's JSON without its closing brac
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from lanes.codec import check_depth, decode_lenient, encode
 from lanes.errors import Fault, IllegalTransition, UpstreamFault
-from lanes.stream.backend_errors import is_error_event, reported_fault, response_error
+from lanes.stream.backend_errors import reported_fault, response_error
 from lanes.stream.endings import verdict
 from lanes.stream.item_index import replayed
 from lanes.stream.output import Output
 from lanes.stream.parts import COLLECTED, FLAT, GROWTH
-from lanes.stream.passthrough import BEGINNINGS, NOISE, TERMINALS, UpstreamNumbers, split_response
+from lanes.stream.passthrough import BEGINNINGS, TERMINALS, UpstreamNumbers, split_response
 from lanes.stream.room import Room
 from lanes.stream.run_states import LIVE, STOPPED, STREAMING, TRANSITIONS, RunState, RunStep
 from lanes.stream.snapshots import Asked, Snapshots, usage
+from lanes.stream.upstream_events import DONE, ERROR, meanings, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from lanes.history.entries import Entry
     from lanes.stream.parts import Emit
     from lanes.stream.profile import Profile
-
-log = logging.getLogger("multilane.run")
 
 
 class Run:
@@ -64,6 +62,8 @@ class Run:
         self.over = False
         #: Whether we ended it, while the upstream goes on.
         self.stopped = False
+        #: How many of the upstream's events carried nothing.
+        self.skipped = 0
         #: The response object of the terminal event.
         self.final = b""
         self.fault: Fault | None = None
@@ -91,7 +91,7 @@ class Run:
         try:
             event = decode_lenient(data)
         except ValueError:
-            self._unreadable(data)
+            self._unreadable(name, data)
             return
         live, room = self._output.live, self.room
         if (
@@ -115,9 +115,9 @@ class Run:
         try:
             check_depth(event, data)
         except ValueError:
-            self._unreadable(data)
-            return
-        self._dispatch(name, event, len(data))
+            self._unreadable(name, data)
+        else:
+            self._dispatch(name, event, len(data))
 
     def begin(self, upstream: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> None:
         """Send `response.created` and `in_progress`, once.
@@ -142,7 +142,8 @@ class Run:
     def end(self) -> None:
         """End the body: the response fails if no terminal event came before."""
         if not self.over:
-            self._break_off("The upstream stream was cut off before the response was finished.")
+            text = "The upstream stream was cut off before the response was finished."
+            self.fail(UpstreamFault(text, code="server_error", status=502, type="server_error"))
 
     def fail(self, fault: Fault) -> None:
         """End with `response.failed` and the output so far; refuse the create if nothing began."""
@@ -228,32 +229,30 @@ class Run:
         if self.over:
             self.began = None  # the callback leads back to this run
 
-    def _unreadable(self, data: bytes) -> None:
-        if data.strip() == b"[DONE]":
+    def _unreadable(self, name: str | None, data: bytes) -> None:
+        if data.strip() == DONE:
             self.end()
-            return
-        log.warning("unreadable upstream event: %r", data[:200])
-        self._break_off("The upstream sent an event that is not JSON.")
+        elif (error := unreadable(name, data)) is None:
+            self.skipped += 1
+        else:
+            self.fail(reported_fault(error))
 
-    def _break_off(self, message: str) -> None:
-        self.fail(UpstreamFault(message, code="server_error", status=502, type="server_error"))
-
-    def _dispatch(self, name: str | None, event: Any, size: int) -> None:
-        if not isinstance(event, dict):
-            self._break_off("The upstream sent an event that is not a JSON object.")
-            return
-        named = event.get("type")
-        kind = named if isinstance(named, str) else name or ""
-        self._numbers.check(event)
-        if is_error_event(name, kind, event):
-            self.fail(reported_fault(event))
-        elif kind in BEGINNINGS:
-            extra, upstream = split_response(event, self.id)
-            self.begin(upstream, extra)
-        elif kind in TERMINALS:
-            self._on_terminal(kind, event)
-        elif kind.startswith("response.") and kind not in NOISE:
-            self._on_output(kind, event, size)
+    def _dispatch(self, name: str | None, value: object, size: int) -> None:
+        events = meanings(name, value)
+        self.skipped += not events
+        for kind, event in events:
+            if self.over:
+                return
+            self._numbers.check(event)
+            if kind == ERROR:
+                self.fail(reported_fault(event))
+            elif kind in BEGINNINGS:
+                extra, upstream = split_response(event, self.id)
+                self.begin(upstream, extra)
+            elif kind in TERMINALS:
+                self._on_terminal(kind, event)
+            else:
+                self._on_output(kind, event, size)
 
     def _on_output(self, kind: str, event: dict[str, Any], size: int) -> None:
         self.begin({})

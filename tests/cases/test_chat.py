@@ -214,15 +214,13 @@ async def test_refusals(status: int, told: Any, code: str) -> None:
         await _turn(on, *text("b"))
 
 
-async def test_an_answer_that_is_no_stream_is_refused() -> None:
-    message = {"role": "assistant", "content": "hello"}
-    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+async def test_a_page_is_refused() -> None:
     async with chat() as on:
         exchange = await on.asked("a")
-        await exchange.reply(200, {"object": "chat.completion", "choices": [choice]})
+        await exchange.reply(200, b"<p>Sign in</p>", {"content-type": "text/html"})
         error = await on.client.error("a")
         assert error["status"] == 502
-        assert "application/json instead of an event stream" in error["error"]["message"]
+        assert "text/html instead of an event stream" in error["error"]["message"]
 
 
 async def test_an_error_in_mid_stream() -> None:

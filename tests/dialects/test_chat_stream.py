@@ -261,8 +261,8 @@ def test_noise_changes_nothing(noise: bytes | Chunk) -> None:
     assert heard.texts("output_text") == "ab"
 
 
-@pytest.mark.parametrize("junk", [b"data: {x\n\n", b"data: 7\n\n", b"data: [1]\n\n"])
-def test_what_is_no_object_fails(junk: bytes) -> None:
+@pytest.mark.parametrize("junk", [b"data: {x\n\n", b'data: {"choices":[\n\n', b"data: x{}\n\n"])
+def test_what_may_have_been_a_chunk_fails(junk: bytes) -> None:
     assert check(played(*text("a"), junk, *text("b"), chunk("stop")))["status"] == "failed"
 
 

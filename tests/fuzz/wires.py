@@ -15,9 +15,9 @@ from uvicorn.server import ServerState
 from gateway.client.http_protocol import ClientHttp
 from gateway.client.peers import Peers
 from gateway.client.socket import ClientSocket
+from gateway.upstream.transport.http.answer_body import AnswerBody
 from gateway.upstream.transport.http.connection import HttpConnection
 from gateway.upstream.transport.http.reply import HttpReply
-from gateway.upstream.transport.http.sse import SseSplitter
 from gateway.upstream.transport.http.stream import HttpStream
 from gateway.upstream.transport.route import parse_route
 from gateway.upstream.transport.websocket.connection import UpstreamSocket
@@ -213,7 +213,9 @@ async def _answered(pieces: list[bytes]) -> None:
         try:
             await reply.head()
             assert reply.status >= 200
-            await HttpStream(reply, SseSplitter(LIMIT)).relay(events.extend)
+            await HttpStream(reply, AnswerBody(reply.status, reply.headers, LIMIT)).relay(
+                events.extend
+            )
         except UpstreamFault:
             pass
         finally:

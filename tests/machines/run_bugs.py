@@ -6,7 +6,7 @@ from typing import Any
 
 from lanes.codec import decode, encode
 from lanes.events import Stamp
-from lanes.stream import backend_errors, items, output, parts, run, snapshots
+from lanes.stream import backend_errors, items, output, parts, run, snapshots, upstream_events
 from lanes.stream.held_events import HeldEvents
 from lanes.stream.item_index import ItemIndex
 from lanes.stream.item_states import ItemStep
@@ -94,7 +94,7 @@ def error_codes_are_not_mapped(original: Any) -> Any:
     return lambda fault: {**original(fault), "code": fault.code}
 
 
-@BUGS.plant(run, "is_error_event")
+@BUGS.plant(upstream_events, "is_error_event")
 def only_proper_errors_are_errors(original: Any) -> Any:
     return lambda name, kind, event: kind == "error" or bool(event.get("error"))
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.upstream.transport.faults import (
+    BackendAnswered,
     TransientFault,
     answer_fault,
     backend_fault,
@@ -175,8 +176,11 @@ def test_a_good_status_with_the_wrong_body() -> None:
     assert fault["status"] == 502
     assert fault["code"] == "server_error"
     assert fault["message"] == (
-        "The backend answered 200 with text/html instead of an event stream: log in"
+        "The backend answered 200 with text/html instead of an event stream."
     )
+    told = answer_fault(200, {"content-type": "text/html"}, b"<html>log in</html>")
+    assert isinstance(told, BackendAnswered)
+    assert told.page == "log in"  # for the log alone
     assert fault_fields(200, {"error": {"message": "no", "code": "c"}})["code"] == "c"
     assert (
         "application/json (gzip)"

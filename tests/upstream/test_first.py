@@ -38,7 +38,7 @@ async def test_half_an_event_is_waited_for(server: RawHttpServer, client: HttpCl
     peer.send(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n: hold on\n\n" + event(0)[:-3])
     stream = await posting
     looking = asyncio.create_task(stream.first())
-    await until(lambda: bool(stream._splitter._pending))
+    await until(lambda: bool(stream._body.splitter._pending))
     assert not looking.done()
     peer.send(event(0)[-3:] + event(1)[:4])
     assert [data for _, data in await looking] == [b"0"]

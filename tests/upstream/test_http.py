@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from typing import TYPE_CHECKING
 
 import pytest
@@ -82,19 +83,40 @@ async def test_what_may_be_a_stream(server: RawHttpServer, client: HttpClient, k
     "data",
     [
         answer(200, b"<p>log in", content_type="text/html"),
-        answer(200, b'{"id": "r"}', content_type="application/json"),
-        answer(200, b"{}", content_type="application/problem+json; charset=utf-8"),
-        answer(200, b"\x1f\x8b", content_type="text/event-stream", content_encoding="gzip"),
+        answer(200, b"<p>log in", content_type="text/event-stream"),
+        answer(200, b"upstream connect error", content_type="text/plain"),
+        answer(200, gzip.compress(b"<p>log in", mtime=0), content_encoding="gzip"),
+        answer(200, b"\x1f\x8bbroken", content_encoding="gzip"),
+        answer(200, b"x", content_type="text/event-stream", content_encoding="br"),
         answer(301, location="http://127.0.0.1/"),
     ],
 )
-async def test_what_is_no_stream(server: RawHttpServer, client: HttpClient, data: bytes) -> None:
-    posting = asyncio.create_task(post(client))
+@pytest.mark.parametrize("peeked", [False, True])
+async def test_what_is_no_stream(
+    server: RawHttpServer, client: HttpClient, data: bytes, peeked: bool
+) -> None:
+    async def read() -> None:
+        stream = await post(client)
+        if peeked:
+            await stream.first()
+        await stream.relay(Sink())
+
+    reading = asyncio.create_task(read())
     await server.serve(data)
     with pytest.raises(UpstreamFault) as caught:
-        await posting
+        await soon(reading)
     assert caught.value.status == 502
+    assert "log in" not in str(caught.value)
     assert client.pool.idle == 1
+
+
+async def test_a_page_without_end_is_not_read_to_it(
+    server: RawHttpServer, client: HttpClient
+) -> None:
+    reading = asyncio.create_task(client.post("/responses", b"{}", {}))
+    await server.serve(b"HTTP/1.1 200 OK\r\n\r\n<html>" + b"x" * 100_000)
+    with pytest.raises(UpstreamFault, match="instead of an event stream"):
+        await soon((await reading).relay(Sink()))
 
 
 async def test_a_refusal_is_read_and_told(server: RawHttpServer, client: HttpClient) -> None:

@@ -81,9 +81,27 @@ def read(data: bytes) -> Chunk | None:
     except (ValueError, RecursionError):
         pass
     try:
-        return msgspec.convert(decode_lenient(data), Chunk)
+        return msgspec.convert(_repaired(decode_lenient(data)), Chunk)
     except (ValueError, RecursionError):
         return None
+
+
+def _repaired(value: object) -> object:
+    """Return a chunk whose choices have their types: one may be bare, a delta may be its text."""
+    if not isinstance(value, dict):
+        return value
+    choices = value.get("choices")
+    listed = choices if isinstance(choices, list) else [choices]
+    kept = [{**one, **_messages(one)} for one in listed if isinstance(one, dict)]
+    return {**value, "choices": kept}
+
+
+def _messages(choice: dict[str, Any]) -> dict[str, Any]:
+    """Return the delta and the message of a choice, each an object or null."""
+    given = {key: choice.get(key) for key in ("delta", "message")}
+    texts = {key: {"content": value} for key, value in given.items() if isinstance(value, str)}
+    objects = {key: value for key, value in given.items() if isinstance(value, dict)}
+    return {"delta": None, "message": None} | texts | objects
 
 
 def reasoning_of(delta: Delta) -> tuple[str, str]:
@@ -119,6 +137,20 @@ def text_of(delta: Delta) -> str:
     if isinstance(delta.content, str):
         return delta.content
     return "".join(_of_kind(delta.content, "text", "output_text"))
+
+
+def response_of(chunk: Chunk) -> dict[str, Any]:
+    """Return what a chunk says of the whole response."""
+    response: dict[str, Any] = {}
+    if isinstance(chunk.model, str) and chunk.model:
+        response["model"] = chunk.model
+    if type(chunk.created) is int and chunk.created > 0:
+        response["created_at"] = chunk.created
+    for key in ("service_tier", "system_fingerprint"):
+        value = getattr(chunk, key)
+        if isinstance(value, str):
+            response[key] = value
+    return response
 
 
 def citations(delta: Delta) -> Iterator[dict[str, Any]]:

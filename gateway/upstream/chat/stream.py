@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.upstream.chat.chunks import citations, holds_sealed, read, reasoning_of, text_of
+from gateway.upstream.chat.chunks import (
+    citations,
+    holds_sealed,
+    read,
+    reasoning_of,
+    response_of,
+    text_of,
+)
 from gateway.upstream.chat.omissions import NOTICES
 from gateway.upstream.chat.reasoning import Reasoning
 from gateway.upstream.chat.stream_ends import (
@@ -64,6 +71,7 @@ class ChatConverter:
         self._head: bytes | None = None  # that of the text that is flowing
         self._streamed: set[str] = set()  # the kinds of text that were streamed
         self._begun = self._shown = self._ended = False
+        self._whole = False  # whether the answer so far is one whole message
         self._finish: object = None
         self._usage: object = None
         self._tier: str | None = None
@@ -84,8 +92,8 @@ class ChatConverter:
         return converted
 
     def finish(self) -> list[Event]:
-        """Return the last events; a body without `[DONE]` was whole if it had a finish_reason."""
-        if self._finish is not None and not self._ended:
+        """Return the last events: a finish_reason or one message make it whole without `[DONE]`."""
+        if not self._ended and (self._finish is not None or (self._whole and self._calls.whole)):
             self._end()
         converted, self._out = self._out, []
         return converted
@@ -149,6 +157,7 @@ class ChatConverter:
             text = f"The backend ended its answer: {choice.finish_reason}."
             self._last(None, encode(error_event(choice.error or text)))
             return
+        self._whole = choice.message is not None and not self._begun
         self._begin(chunk)
         if choice.delta is not None:
             self._add(choice.delta, choice.logprobs)
@@ -170,19 +179,9 @@ class ChatConverter:
                 self._end()
 
     def _begin(self, chunk: Chunk) -> None:
-        if self._begun:
-            return
-        self._begun = True
-        response: dict[str, Any] = {}
-        if isinstance(chunk.model, str) and chunk.model:
-            response["model"] = chunk.model
-        if type(chunk.created) is int and chunk.created > 0:
-            response["created_at"] = chunk.created
-        for key in ("service_tier", "system_fingerprint"):
-            value = getattr(chunk, key)
-            if isinstance(value, str):
-                response[key] = value
-        self.send({"type": "response.created", "response": response})
+        if not self._begun:
+            self._begun = True
+            self.send({"type": "response.created", "response": response_of(chunk)})
 
     def _end(self) -> None:
         self._calls.finish(cut=is_cut(self._finish))

@@ -52,7 +52,12 @@ class BackendSilent(UpstreamFault):
 
 
 class BackendAnswered(UpstreamFault):
-    """The backend answered, but not with an event stream."""
+    """The backend answered, but not with an event stream.
+
+    `page` is the beginning of what it sent in the place of one with a good status, for the log.
+    """
+
+    page: str = ""
 
 
 class TransientAnswer(BackendAnswered, TransientFault):
@@ -110,14 +115,14 @@ def answer_fault(status: int, headers: Mapping[str, str], body: bytes) -> Upstre
         body: The body, which may be cut short.
     """
     fields = _fields(headers, body)
+    page = fields.pop("page", "") if status < 300 else ""
     message = fields.pop("message") or _default_message(status, headers)
     reported_status = status if 400 <= status < 600 else 502  # others are no error of HTTP
     if status < 400:
         content = headers.get("content-type") or "no content type"
         content += f" ({headers['content-encoding']})" if "content-encoding" in headers else ""
-        message = (
-            f"The backend answered {status} with {content} instead of an event stream: {message}"
-        )
+        said = f"The backend answered {status} with {content} instead of an event stream"
+        message = f"{said}." if page else f"{said}: {message}"
     pause = retry_after(headers)
     transient = status in (502, 503, 504) or (status == 429 and pause is not None)
     fault = (TransientAnswer if transient else BackendAnswered)(
@@ -128,6 +133,7 @@ def answer_fault(status: int, headers: Mapping[str, str], body: bytes) -> Upstre
         param=name_of(fields.get("param")),
         headers=_forwarded(headers) or None,
     )
+    fault.page = page
     if isinstance(fault, TransientFault):
         fault.pause = pause
     return fault
@@ -164,7 +170,8 @@ def _fields(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
     try:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return {"message": _text(body, headers.get("content-type", ""))}
+        text = _text(body, headers.get("content-type", ""))
+        return {"message": text, "page": text}
     if isinstance(value, list) and value:  # Google's proxies wrap the object
         value = value[0]
     if not isinstance(value, dict):

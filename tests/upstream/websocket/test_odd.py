@@ -115,3 +115,13 @@ async def test_what_a_client_calls_a_lane_is_none(server: SocketUpstream, first:
 )
 def test_the_two_ends(first: bytes, last: bytes, type_and_lane: tuple[str, str]) -> None:
     assert read_edges(first, last) == type_and_lane
+
+
+@pytest.mark.parametrize("text", ["null", "[]", '""', "ping", "[DONE]", "7", "", "{}"])
+async def test_a_frame_that_carries_nothing_is_skipped(server: SocketUpstream, text: str) -> None:
+    async with client(server) as one:
+        stays = await opened(server, one)
+        await stays.peer.socket.send(text)
+        await stays.says("on")
+        await stays.have("on")
+        await stays.finish()

@@ -15,10 +15,10 @@ from gateway.upstream.transport.faults import (
     answer_fault,
     backend_fault,
 )
+from gateway.upstream.transport.http.answer_body import AnswerBody, is_readable, unpacked
 from gateway.upstream.transport.http.outgoing import Upload
 from gateway.upstream.transport.http.pool import HttpPool
 from gateway.upstream.transport.http.reply import HttpReply
-from gateway.upstream.transport.http.sse import SseSplitter
 from gateway.upstream.transport.http.stream import HttpStream
 from gateway.upstream.transport.retries import retry, retry_after
 from gateway.upstream.transport.route import parse_route
@@ -181,8 +181,8 @@ class HttpClient:
 
     async def _attempt(self, message: list[bytes]) -> HttpStream:
         reply = await self._exchange(message)
-        if reply.status < 300 and _is_stream(reply.headers):
-            return HttpStream(reply, SseSplitter(self._max_event_bytes))
+        if reply.status < 300 and is_readable(reply.headers):
+            return HttpStream(reply, AnswerBody(reply.status, reply.headers, self._max_event_bytes))
         raise await _answer_fault(reply)
 
     async def _exchange(self, message: list[bytes]) -> HttpReply:
@@ -224,7 +224,7 @@ async def _answer_fault(reply: HttpReply) -> UpstreamFault:
     with suppress(TimeoutError, UpstreamFault):
         async with asyncio.timeout(_ERROR_SECONDS):
             await _read(reply, _MAX_ERROR_BYTES, body)
-    return answer_fault(reply.status, reply.headers, bytes(body))
+    return answer_fault(reply.status, *unpacked(reply.headers, bytes(body)))
 
 
 async def _read(reply: HttpReply, limit: int, into: bytearray | None = None) -> bytes:
@@ -242,10 +242,3 @@ async def _read(reply: HttpReply, limit: int, into: bytearray | None = None) -> 
     finally:
         reply.close()
     return bytes(body)
-
-
-def _is_stream(headers: Mapping[str, str]) -> bool:
-    """Return whether the body may be an event stream; some backends send text/plain or no type."""
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    encoding = headers.get("content-encoding", "identity").lower()
-    return encoding == "identity" and not kind.endswith(("html", "json", "xml"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.upstream.transport.faults import backend_fault
+from gateway.upstream.transport.http.json_lines import JsonLines, data_of, is_whole
 
 if TYPE_CHECKING:
     from lanes.errors import UpstreamFault
@@ -25,14 +26,26 @@ class SseSplitter:
 
     `max_event_bytes` bounds one event, all its lines together. Bytes are buffered only while an
     event is unfinished, and joined once, so a long event costs linear time in chunks of any size.
+    A body that begins with JSON, or whose events end with their lines, is read by `JsonLines`.
     """
 
-    __slots__ = ("_after_cr", "_head", "_limit", "_pending", "_small", "_unusual")
+    __slots__ = (
+        "_after_cr",
+        "_head",
+        "_limit",
+        "_lines",
+        "_pending",
+        "_small",
+        "_spread",
+        "_unusual",
+    )
 
     def __init__(self, max_event_bytes: int) -> None:
         self._limit = max_event_bytes
         self._pending = bytearray()
         self._head: bytes | None = b""  # perhaps the start of a byte order mark; None: it is past
+        self._lines: JsonLines | None = None
+        self._spread = False  # whether the unfinished event has a value over several lines
         self._after_cr = False
         self._unusual = True  # the next read needs `_normalise` whatever is in it
         self._small = min(_SMALL, max_event_bytes)
@@ -41,6 +54,8 @@ class SseSplitter:
         """Return the events that one read completes. Raises UpstreamFault if one is too large."""
         if self._unusual or b"\r" in data:
             data = self._normalise(data)
+            if self._lines is not None:
+                return self._lines.feed(data)
         if len(data) < self._small and not self._pending:
             lines = data.split(b"\n", 4)
             if len(lines) == 4:  # one event in one read, the usual case
@@ -56,6 +71,8 @@ class SseSplitter:
 
     def finish(self) -> list[Event]:
         """Return the last event if only its blank line is missing. Call once, at the body's end."""
+        if self._lines is not None:
+            return self._lines.finish()
         rest = bytes(self._pending).removesuffix(b"\n")
         self._pending.clear()
         self._measure(rest)
@@ -65,6 +82,8 @@ class SseSplitter:
         """Return the events of a read of any layout, its line ends normalised."""
         if self._pending or not data.endswith(b"\n\n"):
             data = self._complete(data)
+            if self._lines is not None:
+                return self._lines.feed(data)
         if not data:
             return []
         if len(data) > self._limit:
@@ -78,21 +97,37 @@ class SseSplitter:
             straddles = pending[-1] == 0x0A and data[:1] == b"\n"
             pending += data
             if not straddles and b"\n\n" not in data:
-                return self._wait()
+                return self._wait(data)
             data = bytes(pending)
             pending.clear()
+            self._spread = False
         end = data.rfind(b"\n\n") + 2
         if end == 1:
             pending += data
-            return self._wait()
+            return self._wait(data)
         pending += data[end:]
-        self._wait()
+        self._wait(b"")
         return data[:end]
 
-    def _wait(self) -> bytes:
-        if len(self._pending) > self._limit + 1:  # its last byte may be the line end
+    def _wait(self, data: bytes) -> bytes:
+        """Return nothing, or all that is pending where its events end with their lines."""
+        pending = self._pending
+        if len(pending) > self._limit + 1:  # its last byte may be the line end
             raise self._too_large()
-        return b""
+        if self._spread or b"\n" not in data:
+            return b""
+        by_lines = _ends_by_lines(bytes(pending))
+        self._spread = by_lines is None
+        if not by_lines:
+            return b""
+        self._read_lines()
+        lines = bytes(pending)
+        pending.clear()
+        return lines
+
+    def _read_lines(self) -> None:
+        """Take each line for itself from here on; `_unusual` keeps the usual way clear of it."""
+        self._lines, self._unusual = JsonLines(self._limit), True
 
     def _measure(self, data: bytes) -> None:
         if any(len(block) > self._limit for block in data.split(b"\n\n")):
@@ -102,14 +137,16 @@ class SseSplitter:
         return backend_fault(f"The backend sent an event of more than {self._limit} bytes.")
 
     def _normalise(self, data: bytes) -> bytes:
-        """Drop a leading byte order mark and turn CR LF and CR into LF."""
+        """Drop a leading byte order mark and blanks, and turn CR LF and CR into LF."""
         if self._head is not None:
             data = self._head + data
             if len(data) < len(_BOM) and _BOM.startswith(data):
                 self._head = data
                 return b""
-            self._head = None
-            data = data.removeprefix(_BOM)
+            data = data.removeprefix(_BOM).lstrip()
+            self._head = None if data else b""
+            if data[:1] in (b"{", b"["):
+                self._read_lines()
         if self._after_cr and data:
             # The CR has ended its line already; this LF belongs to the same line end.
             data = data.removeprefix(b"\n")
@@ -117,7 +154,7 @@ class SseSplitter:
         if b"\r" in data:
             self._after_cr = data.endswith(b"\r")
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        self._unusual = self._after_cr
+        self._unusual = self._after_cr or self._head is not None or self._lines is not None
         return data
 
 
@@ -147,20 +184,51 @@ def _aligned(lines: list[bytes]) -> list[Event] | None:
 
 def _any(data: bytes) -> list[Event]:
     """Return events of any layout."""
-    return [event for block in data.split(b"\n\n") if (event := _event(block))]
+    return [event for block in data.split(b"\n\n") for event in _events(block)]
 
 
-def _event(block: bytes) -> Event | None:
+def _events(block: bytes) -> list[Event]:
+    """Return the event of a block of lines; several where it holds several whole values."""
     name: str | None = None
     values: list[bytes] = []
+    others: list[bytes] = []  # the standard ignores them, but some hold a value without `data:`
     for line in block.split(b"\n"):
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if field == b"data":
             values.append(value)
         elif field == b"event":
-            name = value.decode(errors="replace") or None
-            if name and len(line) < 128 and len(_NAMES) < _MAX_NAMES:
-                _NAMES[line] = name
-    data = b"\n".join(values)
-    return (name, data) if data else None
+            name = _named(line, value)
+        elif field == b"error" and value[:1] == b"{":
+            name, values = "error", [*values, value]
+        elif field not in (b"", b"id", b"retry"):
+            others.append(line)
+    return [(name, data) for data in data_of(values, others)]
+
+
+def _named(line: bytes, value: bytes) -> str | None:
+    """Return the name in an `event:` line, and remember it."""
+    name = value.decode(errors="replace") or None
+    if name and len(line) < 128 and len(_NAMES) < _MAX_NAMES:
+        _NAMES[line] = name
+    return name
+
+
+def _ends_by_lines(pending: bytes) -> bool | None:
+    """Return whether the next event begins right behind the line of a whole one.
+
+    None: the value goes on over several lines, so no end of a line ends it.
+    """
+    value: bytes | None = None
+    lines = pending.split(b"\n")
+    for line in lines[:-1]:
+        if value is not None and line.isspace():
+            return True  # meant as the blank line
+        field, _, rest = line.partition(b":")
+        if field == b"data" or line[:1] == b"{":
+            if value is not None:
+                return True
+            value = rest.strip() if field == b"data" else line
+            if not is_whole(value):
+                return None
+    return value is not None and lines[-1].startswith((b"data:", b"{"))

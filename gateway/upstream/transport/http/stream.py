@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gateway.upstream.transport.http.answer_body import AnswerBody
     from gateway.upstream.transport.http.reply import HttpReply
-    from gateway.upstream.transport.http.sse import SseSplitter
     from lanes.ports import Event
 
 
 class HttpStream:
     """The events of one answer whose head is good, as they arrive."""
 
-    def __init__(self, reply: HttpReply, splitter: SseSplitter) -> None:
+    def __init__(self, reply: HttpReply, body: AnswerBody) -> None:
         self._reply = reply
-        self._splitter = splitter
-        self._split = splitter.feed
+        self._body = body
+        self._split: Callable[[bytes], list[Event]] = body.feed
         self._sink: Callable[[list[Event]], None] = _discard
         self._wanted = True
         self._kept: list[Event] = []
@@ -43,10 +43,10 @@ class HttpStream:
         try:
             self._reply.start(self._receive)
             await self._reply.until(arrival)
+            self._kept = self._kept or self._body.finish()
         except BaseException:
             self.close()
             raise
-        self._kept = self._kept or self._splitter.finish()
         return self._kept
 
     async def relay(self, sink: Callable[[list[Event]], None]) -> None:
@@ -67,7 +67,7 @@ class HttpStream:
             if self._wanted:
                 reply.start(self._receive)
             await reply.end()
-            if self._wanted and (last := self._splitter.finish()):
+            if self._wanted and (last := self._body.finish()):
                 sink(last)
         finally:
             self._sink = _discard
@@ -100,6 +100,8 @@ class HttpStream:
         try:
             events = self._split(data)
             if events:
+                if self._body.plain:
+                    self._split = self._body.splitter.feed
                 self._sink(events)
         except Exception as error:  # noqa: BLE001  `relay` raises it, not the event loop (D18)
             self._reply.fail(error)

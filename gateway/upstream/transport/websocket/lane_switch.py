@@ -19,6 +19,7 @@ from gateway.upstream.transport.websocket.event_heads import (
 )
 from gateway.upstream.transport.websocket.frame_splitter import EDGE
 from gateway.upstream.transport.websocket.lane import UpstreamLane
+from lanes.stream.upstream_events import carries_nothing
 
 if TYPE_CHECKING:
     from gateway.upstream.transport.websocket.limits import WebSocketCapacity, WebSocketLimits
@@ -108,7 +109,7 @@ class LaneSwitch:
             try:
                 about = read_head(message)
             except ValueError:
-                self._fail_lane(message[:EDGE], message[-EDGE:], event_unreadable())
+                self._on_unreadable(message)
                 continue
             lane = lanes.get(about.stream_id)
             if lane is None:
@@ -186,6 +187,11 @@ class LaneSwitch:
         """Close if no response is wanted (see `LaneConnection.close_if_unwanted`)."""
         if self._lanes and not any(lane.wanted for lane in self._lanes.values()):
             self._socket.end(socket_closed())
+
+    def _on_unreadable(self, message: bytes) -> None:
+        """Fail the response of an event that is not JSON, unless it carries nothing."""
+        if not carries_nothing(message):
+            self._fail_lane(message[:EDGE], message[-EDGE:], event_unreadable())
 
     def _fail_lane(self, first: bytes, last: bytes, fault: UpstreamFault) -> None:
         """Fail the response of an unreadable event; all responses if it names no lane."""
