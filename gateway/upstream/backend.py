@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gateway.upstream.options import UpstreamOptions
+    from gateway.upstream.refused.request import Refusal
     from gateway.upstream.transport.http.outgoing import OutgoingRequest
     from gateway.upstream.transport.http.reply import HttpReply
     from gateway.upstream.transport.http.stream import HttpStream
@@ -97,6 +98,15 @@ class Backend:
             headers.pop("authorization", None)  # the client's key is for others
             headers |= self._dialect.auth(key.get_secret_value())
         return headers
+
+    def request(self, body: Mapping[str, Any], items: Sequence[bytes]) -> bytes:
+        """Return the request that a create would be now (see `open`)."""
+        dialect = self._refused.respected(self._dialect, body.get("model"))
+        return dialect.request(body, items, self._maker)
+
+    def refused(self, model: str | None) -> frozenset[Refusal]:
+        """Return what the model turned out to refuse."""
+        return self._refused.known.get(str(model), frozenset())
 
     async def prepare(self, model: str | None) -> None:
         """Detect the dialect before it is needed; `model` is one that it has, if one is known."""

@@ -79,7 +79,8 @@ class Good:
             return
         body = exchange.body
         if "tools" in body and exchange.input[-1].get("type") != "function_call_output":
-            await exchange.send(*call_reply("get_weather", '{"city": "Paris"}'))
+            name = body["tools"][0]["name"]
+            await exchange.send(*call_reply(name, '{"city": "Paris"}'))
         elif "long story" in said(body):
             await self._long(exchange, body["max_output_tokens"])
         else:
@@ -117,7 +118,8 @@ class Chatty(Good):
         if not isinstance(body.get("messages"), list):
             await exchange.reply(422, {"detail": "messages: must be a list"})
         elif "tools" in body and body["messages"][-1]["role"] != "tool":
-            function = {"name": "get_weather", "arguments": '{"city": "Paris"}'}
+            name = body["tools"][0]["function"]["name"]
+            function = {"name": name, "arguments": '{"city": "Paris"}'}
             call = {"index": 0, "id": "c1", "type": "function", "function": function}
             await _chunks(exchange, [{"tool_calls": [call]}], "tool_calls")
         elif "long story" in str(body["messages"][-1]):

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.upstream.backend import Backend
 from gateway.upstream.dialect import find
-from gateway.upstream.transport.faults import backend_fault
-from gateway.upstream.transport.http.client import HttpClient
+from gateway.upstream.transport.faults import BackendAnswered, backend_fault
+from gateway.upstream.transport.http.client import FetchedAnswer, HttpClient
+from gateway.upstream.transport.websocket.client import WebSocketClient
 from lanes.codec import decode, encode
-from lanes.errors import Fault, UpstreamFault
+from lanes.errors import ClientFault, Fault, UpstreamFault
 from lanes.events import new_id
 from lanes.history.entries import input_items
 from lanes.stream.profile import Profile
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gateway.config.upstream_settings import UpstreamSettings
-    from gateway.upstream.transport.http.client import FetchedAnswer
+    from gateway.upstream.refused.request import Refusal
     from lanes.ports import Event, Stream
 
 #: The default limit of an answer, in tokens.
@@ -39,10 +40,12 @@ class CheckedAnswer:
     """One answer: the backend's events, and the strict ones that the run makes of them.
 
     `words` are the times of the text deltas, in seconds after the request. `items` is the whole
-    input of the request, as JSON.
+    input of the request, as JSON; `asked` is the request that the backend took.
     """
 
     items: list[bytes]
+    asked: bytes = b"{}"
+    learnt: frozenset[Refusal] = frozenset()
     run: Run = field(init=False)
     raw: list[Event] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -98,6 +101,11 @@ class CheckedAnswer:
         """The input of a continuation: that of the request, and the replayed part of the answer."""
         return [*self.items, *(entry.data for entry in self.run.entries())]
 
+    def refused(self, *keys: str) -> str:
+        """Return which of these keys the backend refused, so that it was asked without them."""
+        refused = {refusal.key.partition(".")[0] for refusal in self.learnt}
+        return ", ".join(key for key in keys if key in refused)
+
     @property
     def complaint(self) -> str:
         """Why it is not accepted, in the backend's words."""
@@ -124,6 +132,9 @@ class BackendUnderTest:
         self.answers: list[CheckedAnswer] = []
         self._backend = Backend(settings)
         self._client = plain_client(settings, timeout)
+        self._socket: WebSocketClient | None = None
+        if settings.transport == "websocket":
+            self._socket = WebSocketClient(settings.url, retries=0)
         key = settings.key
         self._headers = {} if key is None else self.dialect.auth(key.get_secret_value())
 
@@ -160,22 +171,37 @@ class BackendUnderTest:
         answer.fault = answer.fault or answer.run.fault
         answer.seconds = time.monotonic() - answer.since
         answer.over = True
+        if not isinstance(answer.fault, ClientFault):
+            answer.asked = self._backend.request(body, answer.items)
+        answer.learnt = self._backend.refused(self.model)
         return answer
 
     async def post(self, body: dict[str, Any]) -> FetchedAnswer:
-        """Send a request as it is and read the whole answer.
+        """Send a request as it is and read the whole answer; over a WebSocket, how it begins.
 
         Raises:
             UpstreamFault: The backend cannot be reached, or is silent too long.
         """
         headers = {**self._headers, "accept": "application/json"}
         path, sent = self.dialect.path, encode(body)
-        return await self._client.fetch("POST", path, headers, sent, timeout=self.timeout)
+        if self._socket is None:
+            return await self._client.fetch("POST", path, headers, sent, timeout=self.timeout)
+        try:
+            async with asyncio.timeout(self.timeout):
+                (await self._socket.post(path, sent, headers)).close()
+        except TimeoutError:
+            raise backend_fault("There was no answer.", status=504) from None
+        except BackendAnswered as fault:
+            error = {"code": fault.code, "message": fault.message, "param": fault.param}
+            return FetchedAnswer(fault.status, {}, encode({"error": {**error, "type": fault.type}}))
+        return FetchedAnswer(200, {}, b"{}")
 
     async def aclose(self) -> None:
         """Close all connections."""
         await self._backend.aclose()
         await self._client.aclose()
+        if self._socket is not None:
+            await self._socket.aclose()
 
     async def _relay(
         self,

@@ -56,6 +56,13 @@ def _dialects(
     shell_complete=_dialects,
     help="How the backend speaks; auto detects it.",
 )
+@click.option(
+    "--transport",
+    type=click.Choice(["http", "websocket"], case_sensitive=False),
+    default="http",
+    show_default=True,
+    help="How to reach it; websocket if it speaks this protocol.",
+)
 @click.option("--model", metavar="NAME", help="[default: the first that the backend lists]")
 @click.option(
     "--timeout",
@@ -65,17 +72,21 @@ def _dialects(
     help="Seconds for each answer.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and no tables.")
-def check(url: str, dialect: str, model: str | None, timeout: float, *, as_json: bool) -> None:
+def check(
+    url: str, dialect: str, transport: str, model: str | None, timeout: float, *, as_json: bool
+) -> None:
     """Run a check, print its report and exit with its code.
 
     Args:
         url: The backend's base URL.
         dialect: The dialect to use, `auto` to detect it.
+        transport: How to reach it.
         model: The model to ask for.
         timeout: The limit of each answer, in seconds.
         as_json: Print JSON and no tables.
     """
-    settings = _settings(url, dialect, model)
+    settings = _settings({"upstream": url, "dialect": dialect, "upstream_transport": transport})
+    settings = settings.model_copy(update={"default": model})
     try:
         report = _run(settings, timeout, live=not as_json)
     except UpstreamFault as fault:
@@ -89,13 +100,13 @@ def check(url: str, dialect: str, model: str | None, timeout: float, *, as_json:
     sys.exit(0 if report.works else _LACKING)
 
 
-def _settings(url: str, dialect: str, model: str | None) -> UpstreamSettings:
+def _settings(flags: dict[str, str]) -> UpstreamSettings:
     """Read the settings as `multilane serve` would without a config file."""
     try:
-        settings = from_flags(load({"upstream": url, "dialect": dialect}, Path(os.devnull)))
+        return from_flags(load(flags, Path(os.devnull)))
     except BadStart as refused:
-        raise StartRefused(str(refused).replace("--upstream:", "URL:", 1)) from None
-    return settings.model_copy(update={"default": model})
+        line = str(refused).replace("--upstream-transport:", "--transport:", 1)
+        raise StartRefused(line.replace("--upstream:", "URL:", 1)) from None
 
 
 def _run(settings: UpstreamSettings, timeout: float, *, live: bool) -> CheckReport:

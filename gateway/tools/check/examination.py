@@ -6,13 +6,14 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from gateway.tools.check import probes
+from gateway.tools.check import probes, request_probes
 from gateway.tools.check.backend_under_test import BackendUnderTest, plain_client
 from gateway.tools.check.findings import CheckReport, Finding, SupportLevel
-from gateway.tools.check.probes import ProbeContext, skipped, timed
+from gateway.tools.check.probe_context import ProbeContext
+from gateway.tools.check.probes import skipped, timed
 from gateway.tools.check.repairs import repairs
 from gateway.tools.check.timing import at_once, leaving
-from gateway.upstream.detection.detector import ask_models, detect_dialect
+from gateway.upstream.detection.detector import ask_models, detect_dialect, dialect_by_url
 from gateway.upstream.detection.rules import BackendFacts, DetectedDialect, host_of
 from gateway.upstream.dialect import AUTO, find
 from gateway.upstream.transport.faults import BackendAnswered
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gateway.config.upstream_settings import UpstreamSettings
-    from gateway.tools.check.probes import Probe
+    from gateway.tools.check.probe_context import Probe
 
 #: In this order: the text comes first, as most of the others build on it.
 PROBES: dict[str, Probe] = {
@@ -29,10 +30,14 @@ PROBES: dict[str, Probe] = {
     "events": probes.events,
     "usage": probes.usage,
     "reasoning": probes.reasoning,
+    "reasoning returned": request_probes.reasoning_returned,
     "tools": probes.tools,
     "parallel calls": probes.parallel,
     "tool outputs": probes.tool_outputs,
+    "namespace tools": request_probes.namespaces,
     "images": probes.images,
+    "alternation": request_probes.alternation,
+    "stream_options": request_probes.stream_options,
     "errors": probes.errors,
     "previous_response_id": probes.previous_response,
     "token limit": probes.limit,
@@ -82,8 +87,11 @@ async def _detect(settings: UpstreamSettings, timeout: float, report: CheckRepor
     client, key, named = plain_client(settings, timeout), settings.key, settings.default
     headers = {} if key is None else {"authorization": f"Bearer {key.get_secret_value()}"}
     detected = DetectedDialect(settings.dialect, "as --dialect says")
+    by_url = dialect_by_url(settings.url, settings.transport)
     try:
-        if settings.dialect == AUTO:
+        if settings.dialect == AUTO and by_url is not None:
+            detected = by_url
+        elif settings.dialect == AUTO:
             detected = await detect_dialect(
                 client, settings.url, headers, model=named, timeout=timeout
             )

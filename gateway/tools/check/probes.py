@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from gateway.tools.check.error_shapes import shape_of
 from gateway.tools.check.findings import Finding, SupportLevel
+from gateway.tools.check.probe_context import FEW, FLOWING, LONG, WEATHER, ProbeContext
 from gateway.upstream.detection.detector import probe_request
 from gateway.upstream.detection.rules import EndpointStatus, endpoint_status
 from lanes.codec import decode
@@ -15,31 +16,11 @@ from lanes.errors import UpstreamFault
 from lanes.stream.run_states import RunState
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from gateway.tools.check.backend_under_test import BackendUnderTest, CheckedAnswer
-
-    Probe = Callable[["ProbeContext"], Awaitable[Finding]]
+    from gateway.tools.check.backend_under_test import CheckedAnswer
+    from gateway.tools.check.probe_context import Probe
 
 YES, PARTLY, NO, UNKNOWN = SupportLevel
 
-#: The smallest token limit that the reference accepts.
-FEW: Final = 16
-#: A text is in full flow after this many deltas.
-FLOWING: Final = 3
-#: Its answer is long enough to be cut, left or overtaken.
-LONG: Final = "Tell me a long story about the sea in 200 words."
-_WEATHER: Final = {
-    "type": "function",
-    "name": "get_weather",
-    "description": "The weather of one city.",
-    "parameters": {
-        "type": "object",
-        "properties": {"city": {"type": "string"}},
-        "required": ["city"],
-        "additionalProperties": False,
-    },
-}
 #: One red pixel.
 _PIXEL: Final = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1Pe"
@@ -50,18 +31,6 @@ _STREAM: Final = (
     *("created", "in_progress", "output_item.added", "content_part.added", "output_text.delta"),
     *("output_text.done", "content_part.done", "output_item.done"),
 )
-
-
-@dataclass
-class ProbeContext:
-    """The backend, and what earlier probes leave for later ones."""
-
-    subject: BackendUnderTest
-    first: CheckedAnswer | None = None
-    calls: CheckedAnswer | None = None
-    at_once: bool | None = None
-    #: Seconds that a second answer took to begin beside a first one.
-    waited: float = 0.0
 
 
 async def text(context: ProbeContext) -> Finding:
@@ -112,8 +81,12 @@ async def reasoning(context: ProbeContext) -> Finding:
     for item in [one for run in (answer, _first(context)) for one in run.output("reasoning")]:
         shown = {"text": "content", "summary": "summary", "encrypted": "encrypted_content"}
         forms |= dict.fromkeys(form for form, key in shown.items() if item.get(key))
+    if answer.output("reasoning"):
+        context.reasoned = answer
     if forms:
         return Finding("reasoning", YES, f"as {', '.join(forms)}")
+    if refused := answer.refused("reasoning", "reasoning_effort", "include"):
+        return Finding("reasoning", NO, f"refused ({refused})")
     if answer.accepted:
         return Finding("reasoning", NO, "none came")
     return Finding("reasoning", NO, f"refused ({answer.complaint})")
@@ -122,7 +95,7 @@ async def reasoning(context: ProbeContext) -> Finding:
 async def tools(context: ProbeContext) -> Finding:
     """Ask for a call that is required, and see whether its arguments parse."""
     answer = await context.subject.ask(
-        "Use the tool: what is the weather in Paris?", tools=[_WEATHER], tool_choice="required"
+        "Use the tool: what is the weather in Paris?", tools=[WEATHER], tool_choice="required"
     )
     if not answer.accepted:
         return Finding("tools", NO, answer.complaint)
@@ -144,7 +117,7 @@ async def parallel(context: ProbeContext) -> Finding:
         return Finding(name, UNKNOWN, "there are no calls")
     answer = await context.subject.ask(
         "Use the tool twice: what is the weather in Paris, and in Oslo?",
-        tools=[_WEATHER],
+        tools=[WEATHER],
         parallel_tool_calls=True,
     )
     count = len(answer.output("function_call"))
@@ -163,7 +136,7 @@ async def tool_outputs(context: ProbeContext) -> Finding:
         {"type": "function_call_output", "call_id": call["call_id"], "output": "18 degrees, sunny"}
         for call in context.calls.output("function_call")
     ]
-    answer = await context.subject.ask(outputs, context.calls.history, tools=[_WEATHER])
+    answer = await context.subject.ask(outputs, context.calls.history, tools=[WEATHER])
     return _taken("tool outputs", answer, "the call and its output are taken")
 
 

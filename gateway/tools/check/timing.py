@@ -6,11 +6,11 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from gateway.tools.check.findings import Finding, SupportLevel
-from gateway.tools.check.probes import FEW, FLOWING, LONG
+from gateway.tools.check.probe_context import FEW, FLOWING, LONG
 
 if TYPE_CHECKING:
     from gateway.tools.check.backend_under_test import BackendUnderTest, CheckedAnswer
-    from gateway.tools.check.probes import ProbeContext
+    from gateway.tools.check.probe_context import ProbeContext
 
 #: A shorter wait, in seconds, may be chance.
 _LEAST: Final = 0.2

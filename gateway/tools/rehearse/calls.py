@@ -12,6 +12,8 @@ from gateway.tools.rehearse.refusals import RequestRefused
 from gateway.tools.rehearse.schema_values import value
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gateway.tools.rehearse.conversation import RehearsedConversation
 
 #: A call that the message dictates: a tool and, up to the end of the line, what it is given.
@@ -20,11 +22,12 @@ _DICTATED = re.compile(r"^\s*call ([\w.-]+) with (.+)$", re.MULTILINE | re.IGNOR
 
 @dataclass(frozen=True, slots=True)
 class ScriptedCall:
-    """A call of a declared tool, `kind` function or custom."""
+    """A call of a declared tool, `kind` function or custom; `namespace` if it is in one."""
 
     kind: str
     name: str
     pieces: tuple[str, ...]
+    namespace: str | None = None
 
 
 def planned_calls(
@@ -40,7 +43,7 @@ def planned_calls(
     Raises:
         RequestRefused: The schema of a tool is invalid.
     """
-    tools = [tool for tool in request.get("tools") or [] if tool["type"] in ("function", "custom")]
+    tools = [tool for tool in _listed(request) if tool.get("type") in ("function", "custom")]
     choice = request.get("tool_choice") or "auto"
     if choice == "none" or not tools:
         return ()
@@ -56,15 +59,29 @@ def planned_calls(
     return tuple(_call(tool, topic, nth) for nth in range(2 if twice else 1))
 
 
+def _listed(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield all tools, those in a namespace with its name."""
+    for tool in request.get("tools") or []:
+        if tool["type"] != "namespace":
+            yield tool
+            continue
+        for inner in tool.get("tools") or ():
+            if isinstance(inner, dict) and isinstance(inner.get("name"), str):
+                yield {**inner, "namespace": tool["name"]}
+
+
 def _dictated(
     tools: list[dict[str, Any]], conversation: RehearsedConversation
 ) -> tuple[ScriptedCall, ...]:
     """Return the first dictated call that has no output yet: they are made one after the other."""
-    kinds = {tool["name"]: tool["type"] for tool in tools}
+    known = {tool["name"]: tool for tool in tools}
     lines = _DICTATED.findall(conversation.last)
-    calls = [(kinds[name], name, given.strip()) for name, given in lines if name in kinds]
+    calls = [(known[name], given.strip()) for name, given in lines if name in known]
     due = calls[conversation.answered : conversation.answered + 1]
-    return tuple(ScriptedCall(kind, name, slices(given)) for kind, name, given in due)
+    return tuple(
+        ScriptedCall(tool["type"], tool["name"], slices(given), tool.get("namespace"))
+        for tool, given in due
+    )
 
 
 def _asked_for(
@@ -89,7 +106,7 @@ def _call(tool: dict[str, Any], topic: str, nth: int) -> ScriptedCall:
     else:
         schema = {"type": "object", **(tool.get("parameters") or {})}
         written = written_value(schema, topic, nth)
-    return ScriptedCall(tool["type"], tool["name"], slices(written))
+    return ScriptedCall(tool["type"], tool["name"], slices(written), tool.get("namespace"))
 
 
 def written_value(schema: Any, topic: str, nth: int = 0) -> str:

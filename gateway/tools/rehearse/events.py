@@ -190,6 +190,7 @@ class ResponseEvents:
         item_id = self._id(prefix, index)
         where = {"item_id": item_id, "output_index": index}
         item = {"id": item_id, "type": kind, "call_id": self._id("call", index), "name": call.name}
+        item |= {} if call.namespace is None else {"namespace": call.namespace}
         # Custom calls carry no status, and the end of their input no name.
         function = call.kind == "function"
         opened = {"status": "in_progress"} if function else {}

@@ -146,7 +146,7 @@ def _check_tools(request: dict[str, Any]) -> None:
         check_type(at, tool, (dict,))
         _need(at, tool, "type", (str,))
         check_choice("type", tool, _TOOLS, within=f"{at}.")
-        if tool["type"] in _TOOL_KEYS:
+        if tool["type"] in _TOOL_KEYS or tool["type"] == "namespace":
             _need(at, tool, "name", (str,))
         for key, types in _TOOL_KEYS.get(tool["type"], {}).items():
             if tool.get(key) is not None:

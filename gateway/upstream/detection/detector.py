@@ -65,10 +65,7 @@ class DialectDetector:
         self._attempt: _Attempt | None = None
         detected = DetectedDialect(settings.dialect, "")
         if settings.dialect == dialect.AUTO:
-            by_url = match_dialect(BackendFacts(host_of(settings.url)), all_dialects())
-            if by_url is None and settings.transport == "websocket":
-                # Only backends that speak the reference's own protocol have a WebSocket.
-                by_url = DetectedDialect("openai", "it is reached by WebSocket")
+            by_url = dialect_by_url(settings.url, settings.transport)
             if by_url is None:
                 return
             detected = by_url
@@ -127,6 +124,15 @@ class DialectDetector:
 def all_dialects() -> tuple[Dialect, ...]:
     """Return all dialects."""
     return tuple(dialect.find(name) for name in dialect.dialect_names())
+
+
+def dialect_by_url(url: str, transport: str) -> DetectedDialect | None:
+    """Return the dialect that a backend's host or its transport shows, if they do."""
+    by_host = match_dialect(BackendFacts(host_of(url)), all_dialects())
+    if by_host is None and transport == "websocket":
+        # Only backends that speak the reference's own protocol have a WebSocket.
+        return DetectedDialect("openai", "it is reached by WebSocket")
+    return by_host
 
 
 async def detect_dialect(
