@@ -46,9 +46,9 @@ _UNDETECTED: Final = Dialect(AUTO, Profile())
 
 
 class Backend:
-    """Implements lanes.ports.Upstream for one backend."""
+    """Implements lanes.ports.Upstream for one backend, `maker` as the maker of items."""
 
-    def __init__(self, options: UpstreamOptions) -> None:
+    def __init__(self, options: UpstreamOptions, maker: str | None = None) -> None:
         self.name = options.name
         self._options = options
         self._client = HttpClient(
@@ -63,7 +63,7 @@ class Backend:
         self._ready = False  # its dialect is detected, and speaks over the transport
         self._socket: WebSocketClient | None = None
         self._notices = ThrottledWarnings(log)
-        self._maker = Maker(options.name, options.dialect)
+        self._maker = Maker(maker or options.name, options.dialect)
         self._refused = RefusedKeys(options.prefix)
 
     @property
@@ -88,8 +88,9 @@ class Backend:
     def _profile(self) -> Profile:
         options, profile = self._options, self._dialect.profile
         cuts_text = profile.cuts_text and options.steer_boundary == "text"
-        steers = profile.steerable and options.steerable
-        return replace(profile, cuts_text=cuts_text, steerable=steers)
+        steerable = profile.steerable and options.steerable
+        made_by = self._maker.mark() if profile.seals_reasoning else None
+        return replace(profile, cuts_text=cuts_text, steerable=steerable, made_by=made_by)
 
     def _headers(self, client: Mapping[str, str]) -> dict[str, str]:
         """Return what is sent: the client's headers, the operator's, and one key at most."""

@@ -5,13 +5,39 @@ A value that does not fit is left out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lanes.codec import encode
+from lanes.history.makers import MADE_BY
 from lanes.stream.schema import each, of, one_of, record, tagged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+
+class Seal(NamedTuple):
+    """What becomes of encrypted reasoning (D40).
+
+    Attributes:
+        shown: Whether the client asked for it.
+        made_by: Who made it, and alone can read it; None where that is not known.
+    """
+
+    shown: bool
+    made_by: Mapping[str, Any] | None = None
+
+    def show(self, item: dict[str, Any]) -> None:
+        """Leave it out of an item that a client gets, or say whose it is."""
+        if not self.shown or not item.get("encrypted_content"):
+            item.pop("encrypted_content", None)
+        elif self.made_by is not None:
+            item[MADE_BY] = self.made_by
+
+    def marked(self, final: dict[str, Any]) -> dict[str, Any]:
+        """Return the backend's own item, which says whose it is if it is sealed."""
+        sealed = self.made_by is not None and final.get("encrypted_content")
+        return {**final, MADE_BY: self.made_by} if sealed else final
+
 
 #: The prefix of an id, by the type of the item.
 PREFIXES = {

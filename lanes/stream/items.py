@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from lanes.codec import encode
 from lanes.errors import IllegalTransition
 from lanes.history.entries import Entry
-from lanes.stream.item_schema import needed_fields, public_fields
+from lanes.stream.item_schema import Seal, needed_fields, public_fields
 from lanes.stream.item_states import ITEM_TRANSITIONS, ItemState, ItemStep
-from lanes.stream.parts import CALL_KINDS, KINDS, OUTPUT_TEXT, REASONING, SUMMARY, Part, kind_of
+from lanes.stream.parts import CALL_KINDS, SUMMARY, Part, has_text, have_texts, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,11 +32,11 @@ class Item:
         index: Its place in the output.
         item_id: The id that the client gets.
         call_id: Serves a call that came without one.
-        encrypted: Whether the client asked for encrypted reasoning.
+        seal: What becomes of encrypted reasoning.
     """
 
     def __init__(
-        self, added: dict[str, Any], index: int, item_id: str, call_id: str, *, encrypted: bool
+        self, added: dict[str, Any], index: int, item_id: str, call_id: str, seal: Seal
     ) -> None:
         self.id = item_id
         self.type: str = added["type"]
@@ -49,7 +49,7 @@ class Item:
         self.content: list[Part] = []
         self.summary: list[Part] = []
         self.call: Part | None = None
-        self._encrypted = encrypted
+        self._seal = seal
         self._base = public_fields(self.type, added)
         # Only the end has it whole; the announcement shows that there is some.
         self._sealed = self.type == "reasoning" and bool(self._base.pop("encrypted_content", None))
@@ -169,8 +169,7 @@ class Item:
         """Return whether this item was closed before any of the text in `final` was sent."""
         if self.open or self.final is not None or self.call is not None:
             return False
-        texts = _texts(final.get("content"), *KINDS) + _texts(final.get("summary"), *KINDS)
-        return any(texts) and self.blank
+        return has_text(final) and self.blank
 
     @property
     def busy(self) -> bool:
@@ -270,8 +269,7 @@ class Item:
 
     def _compose_reasoning(self, item: dict[str, Any], status: str) -> None:
         item["summary"] = [part.snapshot(part.text) for part in self.summary]
-        if not self._encrypted or not item.get("encrypted_content"):
-            item.pop("encrypted_content", None)
+        self._seal.show(item)
         if self.content or "content" in item:
             item["content"] = [part.snapshot(part.text) for part in self.content]
         if "status" in item or status == "incomplete":
@@ -282,19 +280,13 @@ class Item:
 
         That is the backend's own finished item, value for value, if its text is what was sent (D7).
         """
-        agreed = self.final is not None and self._agrees(self.final)
-        return Entry.of(self._shown, encode(self.final) if agreed else self.wire)
+        final = self.final
+        if final is None or not self._agrees(final):
+            return Entry.of(self._shown, self.wire)
+        return Entry.of(self._shown, encode(self._seal.marked(final)))
 
     def _agrees(self, final: dict[str, Any]) -> bool:
         if self.call is not None:
             same_text = final.get(self.call.kind.text_key) == self.call.text
             return same_text and final.get("call_id") == self._base["call_id"]
-        return _texts(final.get("content"), OUTPUT_TEXT, REASONING) == [
-            part.text for part in self.content if part.kind in (OUTPUT_TEXT, REASONING)
-        ] and _texts(final.get("summary"), SUMMARY) == [part.text for part in self.summary]
-
-
-def _texts(parts: object, *kinds: PartKind) -> list[Any]:
-    listed = parts if isinstance(parts, list) else ()
-    pairs = [(part, kind_of(part)) for part in listed]
-    return [part.get(kind.text_key) for part, kind in pairs if kind is not None and kind in kinds]
+        return have_texts(self.content, self.summary, final)

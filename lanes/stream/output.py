@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.codec import encode
 from lanes.stream.held_events import HeldEvents
 from lanes.stream.item_index import ItemIndex, integer, is_item, item_of
-from lanes.stream.item_schema import PREFIXES
+from lanes.stream.item_schema import PREFIXES, Seal
 from lanes.stream.item_states import HoldState, ItemState, ItemStep
 from lanes.stream.items import Item
 from lanes.stream.parts import BY_DELTA, BY_DONE, CALL_KINDS, OUTPUT_TEXT, STREAMED, kind_of
@@ -152,8 +152,8 @@ class Output:
         """Open an item, closing the one before it."""
         self._close_open("completed")
         ids = self._mint(PREFIXES.get(added["type"], "item")), self._mint("call")
-        encrypted = self._asked.encrypted and self.profile.seals_reasoning
-        item = Item(added, len(self.items), *ids, encrypted=encrypted)
+        seal = Seal(self._asked.encrypted and self.profile.seals_reasoning, self.profile.made_by)
+        item = Item(added, len(self.items), *ids, seal)
         item.source_index = index
         self._index.add(item, added, source_id)
         agent = added.get("agent", self._agent)

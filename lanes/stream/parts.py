@@ -14,7 +14,7 @@ from lanes.codec import encode
 from lanes.stream.item_schema import readable_annotation, readable_annotations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     #: Takes the bytes of one event's JSON object without its closing brace.
     Emit = Callable[[bytes], object]
@@ -272,3 +272,29 @@ def _logprob(given: dict[str, Any]) -> dict[str, Any]:
 
 def _objects(value: object) -> list[dict[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def has_text(final: Mapping[str, Any]) -> bool:
+    """Return whether a backend's own item has any text in its parts."""
+    given = (_texts(final.get(key), *KINDS) for key in ("content", "summary"))
+    return any(map(any, given))
+
+
+def have_texts(content: Iterable[Part], summary: Iterable[Part], final: Mapping[str, Any]) -> bool:
+    """Return whether an item says what the backend's own form of it says.
+
+    Args:
+        content: Its parts.
+        summary: Those of its summary.
+        final: The backend's own form.
+    """
+    texts = [part.text for part in content if part.kind in (OUTPUT_TEXT, REASONING)]
+    if _texts(final.get("content"), OUTPUT_TEXT, REASONING) != texts:
+        return False
+    return _texts(final.get("summary"), SUMMARY) == [part.text for part in summary]
+
+
+def _texts(parts: object, *kinds: PartKind) -> list[Any]:
+    listed = parts if isinstance(parts, list) else ()
+    pairs = [(part, kind_of(part)) for part in listed]
+    return [part.get(kind.text_key) for part, kind in pairs if kind is not None and kind in kinds]

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +21,7 @@ class Profile:
         steerable: It may be steered at all.
         seals_reasoning: Its `encrypted_content` is encrypted; else it is the plain text once more,
             which goes back to the backend and to no client.
+        made_by: Marks the items that only this backend can read, if there are such (D40).
     """
 
     ordered_indices: bool = False
@@ -25,3 +30,4 @@ class Profile:
     cuts_text: bool = True
     steerable: bool = True
     seals_reasoning: bool = True
+    made_by: Mapping[str, Any] | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lanes.codec import decode, encode
+from lanes.stream.item_schema import Seal
 from lanes.stream.items import Item
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def end_event(final: bytes) -> bytes:
 
 
 def _rebuild(final: dict[str, Any], index: int, emit: Emit) -> None:
-    item = Item(final, index, final["id"], final.get("call_id", ""), encrypted=True)
+    item = Item(final, index, final["id"], final.get("call_id", ""), Seal(shown=True))
     item.start(emit)
     item.finish(final)
     item.close(emit, "incomplete" if final.get("status") in _UNFINISHED else "completed")

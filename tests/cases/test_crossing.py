@@ -14,8 +14,9 @@ from tests.support.events import (
     opened,
     reply,
 )
-from tests.support.gateway_stand import answer, said
+from tests.support.gateway_stand import Stand, answer, said, user
 from tests.support.several_upstreams import several
+from tests.support.upstream import upstream
 
 
 async def test_a_continuation_goes_from_one_to_another_with_the_whole_history() -> None:
@@ -43,7 +44,7 @@ def sealed_reply() -> list[bytes]:
 REFUSAL = {"error": {"message": "could not be verified", "code": "invalid_encrypted_content"}}
 
 
-async def test_what_only_another_can_read_is_left_out_once_it_is_refused() -> None:
+async def test_what_only_another_can_read_is_left_out() -> None:
     async with several(TWO) as of:
         _, first = await of["cloud"].turn("a", sealed_reply(), model="o3", input="1")
         again = await of["cloud"].asked(
@@ -54,13 +55,43 @@ async def test_what_only_another_can_read_is_left_out_once_it_is_refused() -> No
         await of.client.ended("b")
         create = {"model": "fast", "input": "2", "previous_response_id": first["id"]}
         exchange = await of["local"].asked("a", **create)
-        assert "gAAA" in exchange.raw.decode()
-        await exchange.reply(400, REFUSAL)
-        exchange = await of.fakes["local"].next()
         assert "gAAA" not in exchange.raw.decode()
         assert said(exchange) == ["1", "one", "2"]
         await answer(exchange)
         assert (await of.client.ended("a"))["status"] == "completed"
+        assert of.asked() == {"cloud": 2, "local": 1}
+
+
+async def test_a_client_brings_it_back_with_the_name_of_its_maker() -> None:
+    async with several(TWO) as of:
+        _, first = await of["cloud"].turn("a", sealed_reply(), model="o3", input="1", store=False)
+        sealed = first["output"][0]
+        assert sealed["encrypted_content"] == "gAAA"
+        assert sealed["made_by"] == {"upstream": "cloud", "dialect": "openai"}
+        history = [user("1"), *first["output"], user("2")]
+        exchange = await of["cloud"].asked("a", model="o3", input=history)
+        assert exchange.input[1] == {key: sealed[key] for key in sealed if key != "made_by"}
+        await answer(exchange)
+        await of.client.ended("a")
+        exchange, _ = await of["local"].turn("a", None, model="fast", input=history)
+        assert [item["type"] for item in exchange.input[1:-1]] == ["message"]
+        assert b"made_by" not in exchange.raw
+
+
+async def test_upstreams_at_one_address_can_read_each_other() -> None:
+    async with upstream() as fake:
+        tables = {
+            "small": {"url": fake.url, "models": ["m"]},
+            "large": {"url": fake.url, "models": ["n"]},
+        }
+        async with several(tables) as of:
+            on = Stand(fake, of.client, of.url, of.errors)
+            _, first = await on.turn("a", sealed_reply(), model="m", input="1")
+            exchange, _ = await on.turn(
+                "a", None, model="n", input="2", previous_response_id=first["id"]
+            )
+            assert b"gAAA" in exchange.raw
+            assert b"made_by" not in exchange.raw
 
 
 async def test_a_refusal_of_what_is_not_there_is_the_clients() -> None:

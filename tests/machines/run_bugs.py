@@ -145,8 +145,8 @@ def the_type_of_an_error_is_lost(original: Any) -> Any:
 
 @BUGS.plant(Item, "__init__")
 def the_backends_id_gets_out(original: Any) -> Any:
-    def init(self: Item, added: Any, index: int, item_id: str, call_id: str, **kept: Any) -> None:
-        original(self, added, index, added.get("id", item_id), call_id, **kept)
+    def init(self: Item, added: Any, index: int, item_id: str, call_id: str, seal: Any) -> None:
+        original(self, added, index, added.get("id", item_id), call_id, seal)
 
     return init
 

@@ -11,6 +11,7 @@ from hypothesis import given, seed, settings
 from lanes.codec import encode
 from lanes.errors import IllegalTransition
 from lanes.stream.held_events import HeldEvents
+from lanes.stream.item_schema import Seal
 from lanes.stream.item_states import (
     HOLD_TRANSITIONS,
     ITEM_TRANSITIONS,
@@ -129,7 +130,7 @@ def test_a_missing_row_of_what_is_held_is_our_own_fault(row: tuple[HoldState, Ho
 
 @pytest.mark.parametrize("row", sorted(set(product(ItemState, ItemStep)) - set(ITEM_TRANSITIONS)))
 def test_a_missing_row_of_an_item_is_our_own_fault(row: tuple[ItemState, ItemStep]) -> None:
-    item = Item({"type": "message"}, 0, "msg_1", "call_1", encrypted=False)
+    item = Item({"type": "message"}, 0, "msg_1", "call_1", Seal(shown=False))
     item.state, step = row
     with pytest.raises(IllegalTransition, match=f"{item.state}: {step}"):
         item.step(step)

@@ -35,16 +35,18 @@ class RoutedBackend:
     Args:
         options: The upstream's options.
         spawn: Starts a coroutine function that nobody waits for.
+        maker: What it is called as the maker of items.
     """
 
     def __init__(
         self,
         options: UpstreamOptions,
         spawn: Callable[[Callable[[], Coroutine[Any, Any, None]]], None],
+        maker: str,
     ) -> None:
         self.options = options
         self.name = options.name
-        self._backend = Backend(options)
+        self._backend = Backend(options, maker)
         limit = options.concurrency
         self._turns = None if limit is None else ConcurrencyLimit(limit)
         self._spawn = spawn

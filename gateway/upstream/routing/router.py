@@ -53,7 +53,12 @@ class Router:
     """Implements `lanes.ports.Upstream` for any number of backends. Keep `run` running."""
 
     def __init__(self, upstreams: Sequence[UpstreamOptions]) -> None:
-        self._members = [RoutedBackend(one, self._spawn) for one in upstreams]
+        # Several upstreams at one address are one maker of items: each can read the others'.
+        makers: dict[str, str] = {}
+        self._members = [
+            RoutedBackend(one, self._spawn, makers.setdefault(one.place, one.name))
+            for one in upstreams
+        ]
         self._named = {member.name: member for member in self._members}
         self._claims = ModelClaims(upstreams)
         self._open = [member for member in self._members if member.takes_what_it_lists]
