@@ -31,7 +31,7 @@ def text(*pieces: str) -> list[Chunk]:
     return [chunk(content=piece) for piece in pieces]
 
 
-def call(index: int | None, name: str | None = None, arguments: Any = "", id: Any = None) -> Chunk:
+def call(index: object, name: str | None = None, arguments: Any = "", id: Any = None) -> Chunk:
     """One chunk with one piece of a call; what is None is left out."""
     entry = {"index": index, "id": id}
     function = {"name": name, "arguments": arguments}

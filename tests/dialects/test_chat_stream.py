@@ -248,7 +248,7 @@ NOISE: list[bytes | Chunk] = [
     {**HEAD, "choices": [{"index": 0, "delta": None}]},
     {**HEAD, "choices": [{"index": 0, "delta": {"content": None, "tool_calls": None}}]},
     {**HEAD, "choices": [{"index": 0, "delta": {"content": 7, "tool_calls": [None, 3, {}]}}]},
-    {**HEAD, "choices": [{"index": 1, "delta": {"content": "other"}, "finish_reason": "length"}]},
+    {**HEAD, "choices": [{"index": 0, "delta": {}, "finish_reason": "null"}]},
     {**HEAD, "choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": ""}]},
     {**HEAD, "choices": [], "error": None, "usage": {}},
 ]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tests.machines.drive import Played
 
 F, G = 'function_call  f {"a":1}', 'function_call  g {"b":2}'
+F2, TIME = 'function_call  f {"b":2}', "function_call  get_time {}"
 CALLS: list[tuple[str, list[Chunk], list[str]]] = [
     ("pieces", [call(0, "f", "", "c1"), call(0, None, '{"a"'), call(0, None, ":1}")], [F]),
     ("no index", [call(None, "f", "", "c1"), call(None, None, '{"a":1}')], [F]),
@@ -41,6 +42,37 @@ CALLS: list[tuple[str, list[Chunk], list[str]]] = [
     ("nothing but names", [call(None, "f", '{"a":1}'), call(None, "g", '{"b":2}')], [F, G]),
     ("ids empty", [call(0, "f", '{"a":1}', ""), call(0, "g", '{"b":2}', "")], [F, G]),
     ("one id for two", [call(0, "f", '{"a":1}', "c1"), call(1, "g", '{"b":2}', "c1")], [F, G]),
+    # B90
+    ("index as text", [call("0", "f", '{"a"', "c1"), call("0", None, ":1}")], [F]),
+    ("an index for each piece", [call(0, "f", '{"a"', "c1"), call(1, None, ":1}")], [F]),
+    ("always 0", [call(0, "f", '{"a":1}', ""), call(0, "g", '{"b":2}', "")], [F, G]),
+    ("one name", [call(0, "f", '{"a":1}', "c1"), call(0, "f", '{"a":1}', "c2")], [F, F]),
+    ("another id each time", [call(0, "f", '{"a"', "c1"), call(0, None, ":1}", "c2")], [F]),
+    ("another id, named", [call(None, "f", '{"a"', "c1"), call(None, "f", ":1}", "c2")], [F]),
+    ("id at the end alone", [call(None, "f", '{"a":1}'), call(None, None, "", "c1")], [F]),
+    # B91
+    ("name in pieces", [call(0, "get_", ""), call(0, "time", ""), call(0, None, "{}")], [TIME]),
+    ("name that grows", [call(0, "get_", ""), call(0, "get_time", "{}")], [TIME]),
+    ("name each time", [call(0, "f", '{"a"', "c1"), call(0, "f", ":1}", "c1")], [F]),
+    ("name at the end", [call(0, "", '{"a"', "c1"), call(0, "", ":1}"), call(0, "f")], [F]),
+    # B92
+    ("said again", [call(0, "f", '{"a"', "c"), call(0, None, ":1}"), call(0, "f", '{"a":1}')], [F]),
+    ("at another place", [call(0, "f", '{"a":1}', "c"), call(1, "f", '{"a": 1}', "c")], [F]),
+    ("grown", [call(0, "f", "{", "c"), call(0, None, '{"a"'), call(0, None, '{"a":1}')], [F]),
+    ("an object again", [call(0, "f", {"a": 1}, "c"), call(0, "f", {"a": 1}, "c")], [F]),
+    ("a brace too many", [call(0, "f", '{"a":1}', "c1"), call(0, None, "}")], [F]),
+    ("one id, another call", [call(0, "f", '{"a":1}', "c"), call(0, "f", '{"b":2}', "c")], [F, F2]),
+    ("without function", [chunk(tool_calls=[{"name": "f", "arguments": {"a": 1}}])], [F]),
+    (
+        "both forms",
+        [
+            chunk(
+                tool_calls=[{"index": 0, "function": {"name": "f", "arguments": '{"a":1}'}}],
+                function_call={"name": "f", "arguments": '{"a":1}'},
+            ),
+        ],
+        [F],
+    ),
     (
         "mixed",
         [
@@ -127,6 +159,25 @@ def _custom(sent_chunks: list[Chunk], finish: str = "tool_calls") -> Played:
 
 
 INPUTS = [
+    ('{"input":"a\\ud83d\\ude00\\u00e9\\\\"}', "a\U0001f600é\\"),
+    ('{"input": "C:\\windows"}', "C:\\windows"),
+    ('{"input": "a\nb"}', "a\nb"),
+    ('{"input": "a\\ud83d"}', "a\ufffd"),
+    ('{"input": "a\\ud83d\\u0041"}', "a\ufffdA"),
+    ('{"input": "\\q\\u12"}', "\\q\\u12"),
+    ('{"input": ""}', ""),
+    ('{"input": null}', ""),
+    ('{"input": {"cmd": 1}}', '{"cmd":1}'),
+    ('{"input": {"input": "ls"}}', "ls"),
+    ('{"arguments": "ls"}', "ls"),
+    ('{"arguments": {"input": "ls"}}', "ls"),
+    ('"{\\"input\\": \\"ls\\"}"', "ls"),
+    ('{"input": "{\\"input\\": \\"ls\\"}"}', "ls"),
+    ('{"input": "{\\"a\\": 1}"}', '{"a": 1}'),
+    ('{"input": "ls", "why": "look"}', "ls"),
+    ('{"input": "ls"', "ls"),
+    ("*** Begin Patch\n+{", "*** Begin Patch\n+{"),
+    ("[1, 2]", "[1, 2]"),
     ('{"input": "ls -l\\n"}', "ls -l\n"),
     ('{"command": "ls"}', "ls"),
     ('"ls"', "ls"),
@@ -149,9 +200,29 @@ def test_a_custom_tool_gets_its_input_back(arguments: str, text: str) -> None:
     assert owed == ["custom_tool_call_output", "function_call_output"]
 
 
+@pytest.mark.parametrize("size", [1, 2, 5])
+@pytest.mark.parametrize(("arguments", "text"), INPUTS)
+def test_a_custom_tool_gets_its_input_at_any_chunking(arguments: str, text: str, size: int) -> None:
+    pieces = [arguments[at : at + size] for at in range(0, len(arguments), size)]
+    heard = _custom([call(0, "sh", "", "c1"), *(call(0, None, piece) for piece in pieces)])
+    assert [item["input"] for item in heard.output] == [text]
+    assert heard.texts("custom_tool_call_input") == text
+
+
+def test_a_custom_tools_input_is_streamed() -> None:
+    pieces = ['{"in', 'put": "l', "s \\", 'u0041"', "}"]
+    sent_chunks = [call(0, "sh", "", "c1"), *(call(0, None, piece) for piece in pieces)]
+    heard = _custom(sent_chunks)
+    deltas = [event["delta"] for event in heard.of("custom_tool_call_input.delta")]
+    assert deltas == ["l", "s ", "A"]
+    assert heard.output[0]["input"] == "ls A"
+    raw = _custom([call(0, "sh", "ls ", "c1"), call(0, None, "-l")])
+    assert [event["delta"] for event in raw.of("custom_tool_call_input.delta")] == ["ls ", "-l"]
+
+
 def test_a_custom_call_that_was_cut_is_incomplete() -> None:
     (item,) = _custom([call(0, "sh", '{"input": "l', "c1")], "length").output
-    assert (item["status"], item["input"]) == ("incomplete", "")
+    assert (item["status"], item["input"]) == ("incomplete", "l")
 
 
 def test_a_name_that_is_a_function_too_is_a_function() -> None:

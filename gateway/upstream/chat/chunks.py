@@ -45,7 +45,7 @@ class Delta(msgspec.Struct, gc=False):
 
 
 class Choice(msgspec.Struct, gc=False):
-    """One of the answers in a chunk; the gateway asks for index 0 only."""
+    """A part of the answer in a chunk: some backends give text and calls an index each."""
 
     delta: Delta | None = None
     index: Any = 0
@@ -102,6 +102,11 @@ def _messages(choice: dict[str, Any]) -> dict[str, Any]:
     texts = {key: {"content": value} for key, value in given.items() if isinstance(value, str)}
     objects = {key: value for key, value in given.items() if isinstance(value, dict)}
     return {"delta": None, "message": None} | texts | objects
+
+
+def place(choice: Choice) -> int:
+    """Return the index of a choice; 0 where it says nothing that can be one."""
+    return choice.index if type(choice.index) is int else 0
 
 
 def reasoning_of(delta: Delta) -> tuple[str, str]:

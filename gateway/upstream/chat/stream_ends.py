@@ -20,7 +20,45 @@ _REASONS: Final[dict[str, str | None]] = {
 }
 #: Values of `finish_reason` that report a failure.
 _FAULTS: Final = frozenset({"error", "abort", "network_error", "insufficient_system_resource"})
+#: Values of `finish_reason` with which some servers say that there is none yet.
+_NONE: Final = frozenset({"", "null", "none", "undefined"})
 _MAX_TEXT = 500
+
+
+class Finishes:
+    """The `finish_reason` of each choice of one answer: its first one counts."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[int, object] = {}
+
+    @staticmethod
+    def says(finish: object) -> bool:
+        """Return whether a value of `finish_reason` is one."""
+        return bool(finish) and not (isinstance(finish, str) and finish.lower() in _NONE)
+
+    def begin(self, choice: int) -> None:
+        """Note that a choice has begun."""
+        self._reasons.setdefault(choice, None)
+
+    def finish(self, choice: int, reason: object) -> None:
+        """Note that a choice has finished."""
+        self._reasons[choice] = self._reasons[choice] or reason
+
+    @property
+    def any(self) -> bool:
+        """Whether a choice has finished."""
+        return any(self._reasons.values())
+
+    @property
+    def all(self) -> bool:
+        """Whether all that have begun have finished."""
+        return bool(self._reasons) and all(self._reasons.values())
+
+    @property
+    def reason(self) -> object:
+        """The reason of the answer: one that cut it off, else the first; None if there is none."""
+        reasons = [reason for reason in self._reasons.values() if reason]
+        return next((one for one in reasons if is_cut(one)), next(iter(reasons), None))
 
 
 def is_fault(finish: object) -> bool:

@@ -1,81 +1,62 @@
 """Tool calls, assembled from the pieces of a Chat Completions stream. Pure.
 
-Only the first piece of a call names the tool. A call is announced as soon as its name is there. It
-is finished when its arguments are whole and something else begins, or when the answer ends. The run
-holds back what comes after an unfinished call (D5), so pieces of several calls may be mixed.
+Servers disagree on what says which call a piece is of: its `index`, its `id`, or only that it comes
+next. Any of these may be missing, constant or wrong, and names and arguments may be said again. So
+a piece goes to the call that it can be of, by all that it says (D43).
+
+A call is announced as soon as its name is whole. It is finished when its arguments are whole and
+something else begins, or when the answer ends. The run holds back what comes after an unfinished
+call (D5), so pieces of several calls may be mixed.
 """
 
 from __future__ import annotations
 
 import logging
 import weakref
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gateway.upstream.chat.vendor_keys import keys_of_call, merged, shown
-from lanes.codec import decode, encode
-from lanes.history.makers import MADE_BY
+from gateway.upstream.chat.chat_call import ChatCall
+from lanes.codec import encode
 from lanes.stream.parts import COLLECTED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gateway.upstream.chat.tool_names import ToolNames
     from lanes.history.makers import Maker
 
 log = logging.getLogger("multilane.dialect")
 _COLLECTED = encode({"type": COLLECTED})[:-1] + b',"kept":'
+#: Where a call is: the index of its choice, and its own.
+Place = tuple[int, int]
 
 
-class ChatCall:
-    """One call; `item_id` is the id of its item, empty until the call is announced."""
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """What one entry of `tool_calls` says."""
 
-    __slots__ = (
-        *("_checked", "_kept", "_maker", "custom", "done", "head", "id", "item_id"),
-        *("name", "pieces"),
-    )
-
-    def __init__(self, call_id: str, maker: Maker) -> None:
-        self.id = call_id
-        self._maker = maker
-        self._kept: list[dict[str, Any]] = []  # pieces of what must go back with it
-        self.name = ""
-        self.custom = False
-        self.pieces: list[str] = []
-        self.item_id = ""
-        self.head = b""
-        self.done = False
-        self._checked = (0, False)  # how many pieces were parsed, and whether they were whole
+    place: Place | None
+    id: str
+    name: str
+    arguments: str
 
     @property
-    def whole(self) -> bool:
-        """Whether the arguments are a whole object."""
-        if not self.pieces or not self.pieces[-1].rstrip().endswith("}"):
-            return False
-        if self._checked[0] != len(self.pieces):
-            self._checked = (len(self.pieces), isinstance(_value("".join(self.pieces)), dict))
-        return self._checked[1]
+    def begins(self) -> bool:
+        """Whether a call may begin with it."""
+        return bool(self.id or self.name or self.arguments.lstrip().startswith("{"))
 
-    def item(self, arguments: str) -> dict[str, Any]:
-        """Return the item of the Responses API; where the backend gave no id, the run makes one."""
-        kind, key = ("custom_tool_call", "input") if self.custom else ("function_call", "arguments")
-        item: dict[str, Any] = {"type": kind, "id": self.item_id, "name": self.name, key: arguments}
-        if self._kept:
-            kept = shown(merged(self._kept))
-            item = {**kept, MADE_BY: self._maker.mark(keys=list(kept)), **item}
-        return {**item, "call_id": self.id} if self.id else item
-
-    def keep(self, entry: dict[str, Any]) -> None:
-        """Keep what an entry holds beside the keys of Chat Completions: it must go back."""
-        if kept := keys_of_call(entry):
-            self._kept.append(kept)
-
-    def finished(self) -> dict[str, Any]:
-        """Return the finished item. Missing arguments become `{}`, because clients parse them."""
-        text = "".join(self.pieces)
-        if not self.custom:
-            return self.item(text if text.strip() else "{}")
-        value = _value(text)
-        if isinstance(value, dict):
-            texts = [one for one in (value.get("input"), *value.values()) if isinstance(one, str)]
-            value = texts[0] if texts else None
-        return self.item(value if isinstance(value, str) else text)
+    @classmethod
+    def of(cls, entry: dict[str, Any], choice: int) -> _Piece:
+        function = entry.get("function") or entry.get("custom")
+        if not isinstance(function, dict):
+            function = entry
+        arguments = function.get("arguments", function.get("input"))
+        if isinstance(arguments, dict):
+            arguments = encode(arguments).decode()
+        index, name = _integer(entry.get("index")), _string(function.get("name"))
+        place = None if index is None else (choice, index)
+        return cls(place, _string(entry.get("id")), name, _string(arguments))
 
 
 class CallWriter(Protocol):
@@ -97,125 +78,170 @@ class ChatCalls:
 
     Args:
         maker: The backend.
-        custom: The names of the custom tools, whose input is one text.
+        names: The tools of the request.
         writer: Takes their events. It holds these calls, so it is only referred to weakly (D13).
     """
 
-    def __init__(
-        self,
-        maker: Maker,
-        custom: frozenset[str],
-        writer: CallWriter,
-    ) -> None:
+    def __init__(self, maker: Maker, names: ToolNames, writer: CallWriter) -> None:
         self._maker = maker
-        self._custom = custom
+        self._names = names
         self._writer: CallWriter = weakref.proxy(writer)
         self._calls: list[ChatCall] = []
-        self._by_index: dict[int, ChatCall] = {}
+        self._by_place: dict[Place, ChatCall] = {}
         self._by_id: dict[str, ChatCall] = {}
+
+    @property
+    def any(self) -> bool:
+        """Whether there are any that have a name."""
+        return any(call.name for call in self._calls)
 
     @property
     def whole(self) -> bool:
         """Whether no call is in the middle of its arguments."""
         return all(call.whole or call.done or not call.pieces for call in self._calls)
 
-    def add(self, entry: object) -> None:
-        """Take one entry of `tool_calls`."""
-        if not isinstance(entry, dict):
-            return
-        function = entry.get("function")
-        if not isinstance(function, dict):
-            function = {}
-        call_id, name, index = entry.get("id"), function.get("name"), entry.get("index")
-        call = self._find(
-            entry,
-            index if type(index) is int else None,
-            call_id if isinstance(call_id, str) else "",
-            name if isinstance(name, str) else "",
-        )
-        self._grow(call, function.get("arguments"))
-        if call.custom or not call.item_id:  # it is kept, and nothing is sent of it yet
-            self._writer.put(_COLLECTED + encode(entry) + b"}")
-
-    def add_whole(self, entries: list[object]) -> None:
-        """Take the `tool_calls` of a whole message, which repeats what was streamed."""
-        fresh = not self._calls
+    def add(self, entries: list[Any], choice: int = 0) -> None:
+        """Take the `tool_calls` of one chunk."""
+        begun: list[ChatCall] = []
         for entry in entries:
-            call_id = entry.get("id") if isinstance(entry, dict) else None
-            if fresh or (call_id and call_id not in self._by_id):
-                self.add(entry)
+            if isinstance(entry, dict):
+                self._add(entry, _Piece.of(entry, choice), begun)
+
+    def add_whole(self, entries: list[Any], choice: int = 0) -> None:
+        """Take the `tool_calls` of a whole message, which repeats what was streamed."""
+        if not self._calls:
+            self.add(entries, choice)
+            return
+        for at, entry in enumerate(entries):
+            if not isinstance(entry, dict):
+                continue
+            piece = _Piece.of(entry, choice)
+            call = self._by_id.get(piece.id)
+            if call is None and at < len(self._calls):
+                call = self._calls[at]
+            if call is None or (call.name and call.name != piece.name):
+                self._add(entry, piece, [])
+            elif piece.arguments.startswith(call.arguments):
+                call.add_name(piece.name, certain=True)
+                self._grow(call, piece.arguments[len(call.arguments) :])
 
     def pause(self) -> None:
         """Finish the latest call if its arguments are whole, because something else begins."""
-        if self._calls and self._calls[-1].whole:
+        for call in self._calls:
+            if call.name in self._names.names and not call.item_id:
+                self._announce(call)
+        if self._calls and self._calls[-1].item_id and self._calls[-1].whole:
             self._finish(self._calls[-1])
 
     def finish(self, *, cut: bool) -> None:
         """Finish the calls at the end of the answer, except for one torn apart by a `cut`."""
         for call in self._calls:
+            call.name = call.name or call.presumed
+            if call.name and not call.item_id:
+                self._announce(call)
             if not cut or call.whole:
                 self._finish(call)
 
-    def _find(self, entry: dict[str, Any], index: int | None, call_id: str, name: str) -> ChatCall:
-        """Return the call that an entry continues, by index and id, or a new one."""
-        call = self._open_call(index, call_id, name)
-        if call is not None and self._starts_over(call, index, call_id, name):
-            call = None
+    def _add(self, entry: dict[str, Any], piece: _Piece, begun: list[ChatCall]) -> None:
+        call = self._find(piece, begun)
         if call is None:
-            self.pause()
-            call = ChatCall("" if call_id in self._by_id else call_id, self._maker)
-            self._calls.append(call)
-        elif call_id and not call.id and not call.item_id:
-            call.id = call_id
+            if not piece.begins:
+                return
+            call = self._begin(piece)
+            begun.append(call)
+        elif call.whole:  # all of it was said before, but perhaps its name
+            entry = entry if not piece.arguments else {}
+            piece = replace(piece, arguments="")
+        same_place = piece.place is None or self._by_place.get(piece.place) in (None, call)
         call.keep(entry)
-        if call.id:
-            self._by_id.setdefault(call.id, call)
-        if index is not None:
-            self._by_index[index] = call
-        if name and not call.name:
-            call.name = name
-            self._announce(call)
-        return call
+        self._identify(call, piece)
+        call.add_name(piece.name, certain=same_place)
+        self._grow(call, piece.arguments)
+        if call.custom is not None or not call.item_id:  # nothing may be sent of it yet
+            self._writer.put(_COLLECTED + encode(entry) + b"}")
 
-    def _open_call(self, index: int | None, call_id: str, name: str) -> ChatCall | None:
-        if index is not None and index in self._by_index:
-            return self._by_index[index]
-        if call_id in self._by_id and not (index is not None and name):
-            return self._by_id[call_id]
-        if index is None and not call_id and self._calls:
-            return self._calls[-1]
+    def _identify(self, call: ChatCall, piece: _Piece) -> None:
+        """Note what a call is known by from now on. Two of one answer never show the same id."""
+        if piece.id:
+            if not (call.id or call.item_id or piece.id in self._by_id):
+                call.id = piece.id
+            call.ids.add(piece.id)
+            self._by_id[piece.id] = call
+        if piece.place is not None:
+            self._by_place[piece.place] = call
+
+    def _find(self, piece: _Piece, begun: list[ChatCall]) -> ChatCall | None:
+        """Return the call that a piece is of, None for a new one; `begun` are those of its list."""
+        for call, certain in self._candidates(piece):
+            same = piece.id in call.ids or (piece.place is not None and not piece.id)
+            again = piece.name == call.name and not call.pieces
+            if piece.name and call in begun and not same and (call.whole or again):
+                continue  # two entries of one list, and nothing says that they are one call
+            other = call.ids and piece.id not in {"", *call.ids} and (piece.name or piece.arguments)
+            if call.whole and not other and call.restates(piece.name, piece.arguments):
+                return call
+            if not call.whole and call.continues(piece.name, piece.arguments, certain=certain):
+                return call
         return None
 
-    def _starts_over(self, call: ChatCall, index: int | None, call_id: str, name: str) -> bool:
-        """Return whether the id or the name of an entry makes it a new call after all."""
-        if call_id and call.id:
-            return call_id != call.id
-        if not name or not call.name:
-            return False
-        return call.whole or (index is None and name != call.name)
+    def _candidates(self, piece: _Piece) -> Iterator[tuple[ChatCall, bool]]:
+        """Yield the calls that a piece may be of, the likeliest first, and what is certain."""
+        at = self._by_place.get(piece.place) if piece.place is not None else None
+        named = self._by_id.get(piece.id) if piece.id else None
+        if at is not None and piece.id in at.ids:
+            yield at, True
+        elif named is not None:
+            yield named, piece.place is None or piece.place in self._by_place
+        if at is not None and piece.id not in at.ids:
+            yield at, not (piece.id and at.ids)
+        if at is not None or named is not None or not self._calls:
+            return
+        latest = self._calls[-1]
+        if piece.place is None:
+            yield latest, not piece.id and not piece.name
+            if not piece.id and not piece.name:
+                yield from ((call, False) for call in reversed(self._calls[:-1]))
+            return
+        start = piece.arguments.lstrip()[:1]
+        awaited = latest.name and not latest.pieces and not (piece.id or piece.name)
+        grown = latest.name and not (piece.id or piece.name) and latest.restated(piece.arguments)
+        if start and (start != "{" or awaited or grown):
+            yield latest, False  # it has only got another number
+
+    def _begin(self, piece: _Piece) -> ChatCall:
+        """Return a new call."""
+        before = self._by_id.get(piece.id) or self._by_place.get(piece.place or (-1, -1))
+        self.pause()
+        call = ChatCall(self._maker, self._names)
+        self._calls.append(call)
+        if before is not None:
+            call.presumed = before.name
+        return call
 
     def _announce(self, call: ChatCall) -> None:
-        call.custom = call.name in self._custom
-        call.item_id = self._writer.name_call()
+        call.announce(self._writer.name_call())
         self._writer.send({"type": "response.output_item.added", "item": call.item("")})
-        kind = "response.function_call_arguments.delta"
-        call.head = encode({"type": kind, "item_id": call.item_id})[:-1] + b',"delta":'
+        kind = "function_call_arguments" if call.custom is None else "custom_tool_call_input"
+        event = {"type": f"response.{kind}.delta", "item_id": call.item_id}
+        call.head = encode(event)[:-1] + b',"delta":'
         if call.pieces:
-            self._delta(call, "".join(call.pieces))
+            self._delta(call, call.arguments)
 
-    def _grow(self, call: ChatCall, arguments: object) -> None:
-        if isinstance(arguments, dict):
-            arguments = encode(arguments).decode()
-        if not isinstance(arguments, str) or not arguments or call.done:
+    def _grow(self, call: ChatCall, arguments: str) -> None:
+        if call.done:
             return
-        call.pieces.append(arguments)
-        if call.item_id:
-            self._delta(call, arguments)
+        if arguments:
+            arguments = call.add(arguments)
+            if call.item_id:
+                self._delta(call, arguments)
+        if not call.item_id and call.nameable:
+            self._announce(call)
 
     def _delta(self, call: ChatCall, arguments: str) -> None:
-        """Send a piece; a custom tool's input can be read from its JSON only at the end."""
-        if not call.custom:
-            self._writer.put(call.head + encode(arguments) + b"}")
+        """Send a piece, or what of a custom tool's input can be read after it."""
+        text = arguments if call.custom is None else call.custom.feed(arguments)
+        if text:
+            self._writer.put(call.head + encode(text) + b"}")
 
     def _finish(self, call: ChatCall) -> None:
         if call.done:
@@ -227,8 +253,14 @@ class ChatCalls:
             log.warning("a tool call came without a name; left out")
 
 
-def _value(text: str) -> Any:
-    try:
-        return decode(text.encode())
-    except ValueError:
-        return None
+def _string(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _integer(value: object) -> int | None:
+    """Return an index, which some servers write as a string or as a float."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 9:
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if type(value) is int else None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.upstream.chat.content import present
 from gateway.upstream.chat.omissions import left_out
+from gateway.upstream.chat.tool_names import ToolNames
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,11 +17,12 @@ if TYPE_CHECKING:
 Tool = dict[str, Any]
 
 
-def custom_names(body: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names of a request's custom tools, except for those that a function has, too."""
+def tool_names(body: Mapping[str, Any]) -> ToolNames:
+    """Return the names of a request's tools; one that a function has, too, is not custom."""
     tools = _objects(body.get("tools"))
     names = {kind: {_name(tool) for tool in tools if tool.get("type") == kind} for kind in _FORMS}
-    return frozenset(name for name in names["custom"] - names["function"] if name is not None)
+    functions, custom = (frozenset(filter(None, names[kind])) for kind in ("function", "custom"))
+    return ToolNames(functions | custom, custom - functions)
 
 
 def tool_keys(body: Mapping[str, Any]) -> dict[str, Any]:

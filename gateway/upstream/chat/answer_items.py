@@ -1,0 +1,171 @@
+"""The items of one Chat Completions answer, written as events that the run understands. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gateway.upstream.chat.chunks import citations, holds_sealed, reasoning_of, text_of
+from gateway.upstream.chat.reasoning import Reasoning
+from gateway.upstream.chat.tool_calls import ChatCalls
+from lanes.codec import encode
+
+if TYPE_CHECKING:
+    from gateway.upstream.chat.chunks import Delta
+    from gateway.upstream.chat.tool_names import ToolNames
+    from lanes.history.makers import Maker
+    from lanes.ports import Event
+
+_TEXT, _REFUSAL, _REASONING = "output_text", "refusal", "reasoning_text"
+#: The item that each kind of text is part of.
+_ITEMS = {_TEXT: "message", _REFUSAL: "message", _REASONING: "reasoning"}
+_BARE: dict[str, dict[str, Any]] = {
+    "message": {"type": "message", "role": "assistant"},
+    "reasoning": {"type": "reasoning", "summary": []},
+}
+
+
+class AnswerItems:
+    """Writes which item each text belongs to, and where a call ends.
+
+    `out` takes the events. `live` is the kind of item whose text is flowing, and `head` the
+    beginning of an event with more of that text, where a chunk may hold nothing else.
+
+    Args:
+        names: The tools of the request.
+        maker: The backend.
+    """
+
+    def __init__(self, names: ToolNames, maker: Maker) -> None:
+        self.out: list[Event] = []
+        self.live = ""
+        self.head: bytes | None = None
+        self.calls = ChatCalls(maker, names, self)
+        #: The choices that have said something.
+        self.said: set[int] = set()
+        self._reasoning = Reasoning(maker)
+        self._count = 0
+        self._item_id = ""
+        self._choice = 0  # the one whose text is flowing
+        self._heads: dict[str, bytes] = {}  # the beginning of a delta event, by the kind of text
+        self._streamed: set[tuple[int, str]] = set()  # the kinds of text that each choice streamed
+        self._old_form = False
+
+    def add(self, delta: Delta, choice: int = 0, logprobs: object = None) -> None:
+        """Take all that a delta holds; its reasoning comes before its text.
+
+        Args:
+            delta: What came.
+            choice: The index of its choice.
+            logprobs: Those of its text.
+        """
+        if choice != self._choice:
+            self._close()
+            self._choice = choice
+        if reasoning := self._think(delta):
+            self._flow(_REASONING, reasoning)
+        if text := text_of(delta):
+            tokens = logprobs.get("content") if isinstance(logprobs, dict) else None
+            self._flow(_TEXT, text, tokens)
+        if delta.refusal and isinstance(delta.refusal, str):
+            self._flow(_REFUSAL, delta.refusal)
+        for annotation in citations(delta):
+            if self.live == "message":
+                kind = "response.output_text.annotation.added"
+                self.send({"type": kind, "item_id": self._item_id, "annotation": annotation})
+        self._call(delta)
+
+    def _call(self, delta: Delta) -> None:
+        """Take the calls in a delta: `tool_calls`, or one call in the form before these."""
+        if isinstance(delta.tool_calls, list) and delta.tool_calls:
+            self.said.add(self._choice)
+            self.calls.add(delta.tool_calls, self._choice)
+        elif isinstance(delta.function_call, dict):
+            self._old_form = self._old_form or not self.calls.any
+            if self._old_form:
+                self.calls.add([{"index": -1, "function": delta.function_call}], self._choice)
+
+    def add_whole(self, message: Delta, choice: int = 0) -> None:
+        """Take the whole `message` of a choice, which repeats what was streamed."""
+        if choice != self._choice:
+            self._close()
+            self._choice = choice
+        texts = (self._think(message), text_of(message), message.refusal)
+        for kind, text in zip((_REASONING, _TEXT, _REFUSAL), texts, strict=True):
+            if not isinstance(text, str) or not text:
+                continue
+            if (choice, kind) in self._streamed and self.live != _ITEMS[kind]:
+                continue
+            self._open(_ITEMS[kind])
+            key = "refusal" if kind is _REFUSAL else "text"
+            self.send({"type": f"response.{kind}.done", "item_id": self._item_id, key: text})
+        if isinstance(message.tool_calls, list):
+            self.calls.add_whole(message.tool_calls, choice)
+
+    def _think(self, delta: Delta) -> str:
+        """Return the text of a delta's reasoning, and keep what must go back with it."""
+        key, text = reasoning_of(delta)
+        if text:
+            self._reasoning.came_as(key)
+        if holds_sealed(delta):
+            self._reasoning.keep(delta)
+            if not self.live:
+                self._open("reasoning")
+        return text
+
+    def _flow(self, kind: str, text: str, logprobs: object = None) -> None:
+        """Send a piece of text."""
+        self._open(_ITEMS[kind])
+        head = self._heads.get(kind)
+        if head is None:
+            event = {"type": f"response.{kind}.delta", "item_id": self._item_id}
+            head = self._heads[kind] = encode(event)[:-1] + b',"delta":'
+            self._streamed.add((self._choice, kind))
+        if kind is not _REFUSAL and self._choice == 0:
+            self.head = head
+        tail = b',"logprobs":' + encode(logprobs) + b"}" if logprobs else b"}"
+        self.put(head + encode(text) + tail)
+
+    def _open(self, kind: str) -> None:
+        """Make the item of that kind the one whose text is flowing."""
+        if self.live == kind:
+            return
+        self._close()
+        self.calls.pause()
+        self.live, self._item_id = kind, self._name_item()
+        item = {**_BARE[kind], "id": self._item_id}
+        if kind == "reasoning":
+            item |= self._reasoning.mark()
+        self.send({"type": "response.output_item.added", "item": item})
+
+    def end(self, *, cut: bool) -> None:
+        """Write what no item has shown yet, except for a call torn apart by a `cut`."""
+        self.calls.finish(cut=cut)
+        if self._reasoning.sealed:
+            self._open("reasoning")
+            self._close()
+
+    def _close(self) -> None:
+        """Let what comes next be of another item."""
+        if self.live == "reasoning" and self._reasoning.sealed:
+            item = {**_BARE["reasoning"], "id": self._item_id, **self._reasoning.fields()}
+            self.send({"type": "response.output_item.done", "item": item})
+        self.live, self.head = "", None
+        self._heads.clear()
+
+    def name_call(self) -> str:
+        """Return the id of a call's item, which begins now (see `CallWriter`)."""
+        self._close()
+        return self._name_item()
+
+    def _name_item(self) -> str:
+        self._count += 1
+        self.said.add(self._choice)
+        return f"item_{self._count}"
+
+    def send(self, event: dict[str, Any]) -> None:
+        """Add an event."""
+        self.put(encode(event))
+
+    def put(self, data: bytes) -> None:
+        """Add an event's JSON."""
+        self.out.append((None, data))
