@@ -210,6 +210,22 @@ async def conversation(port: int) -> None:
         await client.ask("GET", path, 404)
 
 
+async def compaction(port: int) -> None:
+    """Have a history compacted, alone or on the way, and go on from it."""
+    async with _client(port) as client:
+        path, fields = "/responses/compact", body(store=False)
+        if random.random() < 0.5:
+            trigger = {"type": "compaction_trigger"}
+            path, items = "/responses", [{"role": "user", "content": "hi"}, trigger]
+            fields = body(store=False, input=items)
+        compacted = await client.ask("POST", path, *_CREATED, json=fields)
+        if compacted is None or compacted.get("status") == "failed":
+            return
+        kinds = [item["type"] for item in compacted["output"]]
+        _expect(kinds.count("compaction") == 1, "not one compaction:", kinds)
+        await client.create(input=compacted["output"], store=False)
+
+
 async def passed_on(port: int) -> None:
     """Have a request passed on, which the scripted backend does not know."""
     async with _client(port) as client:
@@ -242,6 +258,7 @@ VISITORS: dict[Visit, int] = {
     background: 1,
     followed: 1,
     conversation: 1,
+    compaction: 1,
     passed_on: 1,
     cancelled: 1,
 }

@@ -92,7 +92,9 @@ class Gateway:
         workers = Engine(self._upstreams, self._stores, settings)
         creation = ResponseCreation(workers, self._running, wires, self._relayed, stored)
         compactions = Compactions(workers, self._running, wires, self._relayed)
-        counts = TokenCounts(self._upstreams, self._stores.archive, self._relayed, settings)
+        counts = TokenCounts(
+            self._upstreams, self._stores.archive, self._running, wires, self._relayed, settings
+        )
         conversations = ConversationRequests(self._stores.archive.conversations, settings)
         passed = Passthrough(self._upstreams, self._running, wires, self._relayed, settings)
         routes = HttpRoutes(

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 OURS = ("gateway.", "lanes.", "steering.", "uvicorn.", "starlette.", "websockets.server")
 #: What is kept on purpose: stored responses, records and verdicts of steers.
 STORES = ("lanes.stores", "steering.stores", "steering.clerk")
+#: What a store of responses in memory holds as well, among other classes of the same module.
+STORED = frozenset({"lanes.history.entries.Entry"})
 #: A create with this user is one of a connection that has ended.
 MARK = "a create of a connection that has ended"
 
@@ -46,8 +48,9 @@ def uncollected() -> Iterator[None]:
         gc.enable()
 
 
-async def gone(before: Counter[str]) -> None:
-    """All that came since has died; whatever is left is named."""
+async def gone(before: Counter[str], kept: frozenset[str] = frozenset()) -> None:
+    """All that came since has died but what is to be kept; whatever is left is named."""
+    before = before + Counter(dict.fromkeys(kept, 1 << 30))
     left = before
     with anyio.move_on_after(HANG):
         while left := alive() - before:  # noqa: ASYNC110 - nothing tells of a death
@@ -55,10 +58,10 @@ async def gone(before: Counter[str]) -> None:
     assert not left, dict(left)
 
 
-async def twice(play: Callable[[], Awaitable[None]]) -> None:
+async def twice(play: Callable[[], Awaitable[None]], kept: frozenset[str] = frozenset()) -> None:
     """The second time nothing stays: what the process keeps is there from the first time on."""
     await play()
     with uncollected():
         before = alive()
         await play()
-        await gone(before)
+        await gone(before, kept)
