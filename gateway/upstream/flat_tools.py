@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import Counter
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,9 +49,15 @@ class FlatTools:
         self._plain = {name for tool in self._tools if (name := _plain_name(tool)) is not None}
         self._flat: dict[Qualified, str] = {}
         self.names: dict[str, Qualified] = {}
-        inner = {(space, name) for space, tools in self._spaces() for name in tools}
-        if inner:
-            self._name_all(inner)
+        #: The types of the tools in namespaces; the first tool of two names counts.
+        self._types: dict[Qualified, str] = {}
+        for tool in self._tools:
+            space = tool.get("name")
+            if tool.get("type") == "namespace" and isinstance(space, str):
+                for inner in filter(_is_flat, _objects(tool.get("tools"))):
+                    self._types.setdefault((space, inner["name"]), inner["type"])
+        if self._types:
+            self._name_all()
 
     def body(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a request with its tools and the choice among them flat."""
@@ -74,14 +81,14 @@ class FlatTools:
         plain = _joined(namespace, name)
         return self._told_apart(namespace, name) if self._is_taken(plain) else plain
 
-    def _name_all(self, inner: set[Qualified]) -> None:
+    def _name_all(self) -> None:
         """Give each tool its flat name, the same in whatever order the tools come."""
-        joined = {one: _joined(*one) for one in sorted(inner)}
-        shared = list(joined.values())
+        joined = {one: _joined(*one) for one in sorted(self._types)}
+        count = Counter(joined.values())
         unique = {
             one: flat
             for one, flat in joined.items()
-            if flat not in self._plain and shared.count(flat) == 1
+            if flat not in self._plain and count[flat] == 1
         }
         self._know(unique)
         for one in joined:
@@ -104,14 +111,6 @@ class FlatTools:
 
     # The request
 
-    def _spaces(self) -> Iterator[tuple[str, dict[str, Tool]]]:
-        """Yield each namespace with its tools by name; the first of a name counts."""
-        for tool in self._tools:
-            space = tool.get("name")
-            if tool.get("type") == "namespace" and isinstance(space, str):
-                inner = _objects(tool.get("tools"))
-                yield space, {one["name"]: one for one in reversed([*inner]) if _is_flat(one)}
-
     def _listed(self) -> Iterator[Tool]:
         """Yield all tools, each that was in a namespace at the place of that namespace."""
         seen: set[str] = set()
@@ -133,33 +132,40 @@ class FlatTools:
                     yield _flat_tool(inner, flat, tool.get("description"))
 
     def _choice(self, choice: Tool) -> Tool:
-        """Return the choice by flat names; one of a whole namespace becomes a list of its tools."""
-        if choice.get("type") == "allowed_tools":
-            chosen = [one for tool in _objects(choice.get("tools")) for one in self._chosen(tool)]
+        """Return the choice by flat names; one of several tools becomes a list of them."""
+        listed = choice.get("type") == "allowed_tools"
+        named: dict[object, list[Tool]] = {}
+        for (space, name), kind in self._types.items():
+            tool = {"type": kind, "name": self._flat[space, name]}
+            named.setdefault(name, []).append(tool)
+            named.setdefault(("namespace", space), []).append(tool)
+        chosen = [
+            one
+            for tool in (_objects(choice.get("tools")) if listed else [choice])
+            for one in self._chosen(tool, named)
+        ]
+        if listed:
             return {**choice, "tools": chosen}
-        chosen = self._chosen(choice)
         if len(chosen) == 1:
             return chosen[0]
         return {"type": "allowed_tools", "mode": "required", "tools": chosen}
 
-    def _chosen(self, choice: Tool) -> list[Tool]:
-        """Return the tools that a choice names, which may leave the namespace unsaid."""
-        name, space = choice.get("name"), choice.get("namespace")
-        if choice.get("type") == "namespace":
-            of_space = (one for one in self._flat if one[0] == name)
-            listed = [{"type": self._kind(one), "name": self._flat[one]} for one in of_space]
-            return listed or [choice]
-        if not isinstance(name, str) or (space is None and name in self._plain):
-            return [choice]
-        rest = {key: value for key, value in choice.items() if key != "namespace"}
-        if isinstance(space, str):
-            return [{**rest, "name": self.flat_name(space, name)}]
-        of_name = [flat for one, flat in self._flat.items() if one[1] == name]
-        return [{**rest, "name": flat} for flat in of_name] or [choice]
+    def _chosen(self, choice: Tool, named: Mapping[object, list[Tool]]) -> list[Tool]:
+        """Return the tools that a choice names, which may leave the namespace unsaid.
 
-    def _kind(self, one: Qualified) -> str:
-        tools = (tools for space, tools in self._spaces() if space == one[0] and one[1] in tools)
-        return str(next(tools)[one[1]]["type"])
+        `named` has the tools in namespaces, by their names and by their namespaces.
+        """
+        name, space = choice.get("name"), choice.get("namespace")
+        if not isinstance(name, str):
+            return [choice]
+        if choice.get("type") == "namespace":
+            return named.get(("namespace", name)) or [choice]
+        if isinstance(space, str):
+            rest = {key: value for key, value in choice.items() if key != "namespace"}
+            return [{**rest, "name": self.flat_name(space, name)}]
+        if name in self._plain:
+            return [choice]
+        return [{**choice, "name": one["name"]} for one in named.get(name, ())] or [choice]
 
     def _item(self, data: bytes) -> bytes:
         item = decode(data)

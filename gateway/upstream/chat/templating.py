@@ -56,46 +56,48 @@ def _system_placed(messages: list[Message], place: SystemPlace) -> list[Message]
         rest = [one | {"role": "user"} if one["role"] == "system" else one for one in rest]
     if not head:
         return rest
-    said = head[0] if len(head) == 1 else _one("system", head)
+    said = _one(head)
     if place is not SystemPlace.NOWHERE:
         return [said, *rest]
     said = said | {"role": "user"}
     if rest and rest[0]["role"] == "user":
-        return [_one("user", [said, rest[0]]), *rest[1:]]
+        return [_one([said, rest[0]]), *rest[1:]]
     return [said, *rest]
 
 
-def _one(role: str, messages: list[Message]) -> Message:
-    """Join messages; parts stay parts."""
+def _one(messages: Sequence[Message]) -> Message:
+    """Join messages of one role: their contents, and what an assistant's have beside them."""
+    first, *others = messages
+    if not others:
+        return first
     contents = [one["content"] for one in messages if one["content"]]
-    if all(isinstance(content, str) for content in contents):
-        return {"role": role, "content": _BETWEEN.join(contents)}
-    parts: list[Any] = []
-    for content in contents:
-        parts += [{"type": "text", "text": content}] if isinstance(content, str) else content
-    return {"role": role, "content": parts}
+    content: str | list[Any]
+    if all(isinstance(one, str) for one in contents):
+        content = _BETWEEN.join(contents)
+    else:
+        content = []
+        for one in contents:
+            content += [{"type": "text", "text": one}] if isinstance(one, str) else one
+    beside: dict[str, list[Any]] = {}
+    for message in messages:
+        for key in message.keys() - {"role", "content"}:
+            beside.setdefault(key, []).append(message[key])
+    rest = {
+        key: "".join(values) if all(isinstance(value, str) for value in values) else values[-1]
+        for key, values in beside.items()
+    }
+    return {"role": first["role"], "content": content, **rest}
 
 
 def _joined(messages: list[Message]) -> list[Message]:
-    """Join neighbouring messages of the user, and of the assistant where neither calls."""
-    kept: list[Message] = []
+    """Join neighbouring messages of the user, and of the assistant where none of them calls."""
+    groups: list[list[Message]] = []
     for message in messages:
-        last = kept[-1] if kept else None
-        if last is not None and _are_one(last, message):
-            kept[-1] = _both(last, message)
+        if groups and _are_one(groups[-1][-1], message):
+            groups[-1].append(message)
         else:
-            kept.append(message)
-    return kept
-
-
-def _both(last: Message, message: Message) -> Message:
-    """Join two messages: their contents, and what an assistant's have beside it."""
-    texts = {
-        key: value + message[key]
-        for key, value in last.items()
-        if isinstance(value, str) and isinstance(message.get(key), str)
-    }
-    return {**last, **message, **texts, **_one(message["role"], [last, message])}
+            groups.append([message])
+    return [_one(group) for group in groups]
 
 
 def _are_one(last: Message, message: Message) -> bool:

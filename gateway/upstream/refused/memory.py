@@ -77,9 +77,9 @@ class RefusedKeys:
 
 def _small(request: bytes) -> dict[str, Any]:
     """Return the fields of a request; of a large one no more than that it is there."""
-    fields = _fields(request)
     return {
-        key: decode(bytes(raw)) if len(bytes(raw)) <= _SMALL else [] for key, raw in fields.items()
+        key: decode(bytes(raw)) if memoryview(raw).nbytes <= _SMALL else []
+        for key, raw in _fields(request).items()
     }
 
 
