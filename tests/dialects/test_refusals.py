@@ -134,6 +134,11 @@ IN_CHAT: list[tuple[Any, str]] = [
     ({"message": "`temperature` is deprecated for this model."}, "temperature"),
     (openai("This model doesn't support the response_format parameter"), "response_format"),
     (b"parallel_tool_calls=False is not supported on this backend.", "parallel_tool_calls"),
+    ([{"error": {"code": 400, "message": "Parallel tool calls are not supported.",
+                 "status": "INVALID_ARGUMENT"}}], "parallel_tool_calls"),
+    ({"error": {"message": "Provider returned error", "code": 400, "metadata": {
+        "raw": json.dumps({"detail": "Unsupported parameter: seed"}), "provider_name": "x"}}},
+     "seed"),
     (openai("extraneous key [metadata] is not permitted"), "metadata"),
 ]  # fmt: skip
 
@@ -244,6 +249,7 @@ def test_a_refused_key_of_messages(body: Any, key: str) -> None:
 ORDERS: list[tuple[int, str, str]] = [
     (400, "Conversation roles must alternate user/assistant/user/assistant/...", "turns"),
     (500, "Jinja Exception: conversation roles must alternate user and assistant", "turns"),
+    (400, "After the optional system message, conversation roles must alternate", "turns"),
     (400, "A conversation must alternate between user and assistant roles.", "turns"),
     (400, "System role not supported", "system"),
     (400, "Only user and assistant roles are supported!", "system"),

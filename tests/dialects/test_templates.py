@@ -15,6 +15,7 @@ from gateway.dialects.chat import DIALECT
 from gateway.upstream.chat.request import shape
 from gateway.upstream.chat.template import SystemPlace, TemplateForm
 from gateway.upstream.chat.templating import in_template
+from gateway.upstream.dialect import find
 from lanes.codec import encode
 from tests.dialects.histories import histories
 from tests.dialects.strict import templates
@@ -141,6 +142,14 @@ def test_any_steer_is_accepted(name: str, kinds: list[str], data: Any) -> None:
     made = asked(form, items)
     assert refuses(made) is None, (refuses(made), made)
     assert str(made).count("<steer>") == 1
+
+
+@settings(deadline=None)
+@given(histories(), st.sampled_from([None, "be brief"]))
+def test_a_dialect_accepts_any_history(history: list[Any], instructions: str | None) -> None:
+    body: dict[str, Any] = {"model": "m", "input": [], "instructions": instructions}
+    made = json.loads(find("mistral").request(body, [encode(item) for item in history]))
+    assert not made["messages"] or templates.mistral(made["messages"]) is None
 
 
 def test_ids_of_calls() -> None:

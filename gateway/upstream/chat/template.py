@@ -34,7 +34,7 @@ class TemplateForm:
     user_follows   a message of the user may follow a tool's; else the assistant says a word between
     calls          it accepts calls and their outputs; else both are described in messages
     texts_only     a content is one text, and what is none is named in it
-    call_id        what the id of a call must look like: others are replaced by 9 letters and digits
+    call_id        what the id of a call must look like: others become 9 letters and digits
     """
 
     system: SystemPlace = SystemPlace.FIRST

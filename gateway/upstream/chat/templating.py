@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import b32encode
-from hashlib import sha256
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.upstream.chat.omissions import NOTICES
@@ -11,6 +10,7 @@ from gateway.upstream.chat.template import SystemPlace
 from gateway.upstream.history.continuation import CONTINUE_TEXT
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Sequence
 
     from gateway.upstream.chat.template import TemplateForm
@@ -32,7 +32,7 @@ def in_template(messages: Sequence[Message], form: TemplateForm) -> list[Message
     if not form.calls:
         kept = _calls_described(kept)
     if form.call_id is not None:
-        kept = [_with_ids(message, form) for message in kept]
+        kept = _with_ids(kept, form.call_id)
     if form.alternates:
         kept = _user_first(kept)
     if not form.user_follows:
@@ -165,18 +165,20 @@ def _text(content: object) -> str:
     return "\n".join(lines)
 
 
-def _with_ids(message: Message, form: TemplateForm) -> Message:
-    """Return a message with ids of calls that the backend accepts."""
-    if message["role"] == "tool":
-        return {**message, "tool_call_id": _call_id(message["tool_call_id"], form)}
-    if "tool_calls" not in message:
-        return message
-    calls = [{**call, "id": _call_id(call["id"], form)} for call in message["tool_calls"]]
-    return {**message, "tool_calls": calls}
-
-
-def _call_id(call_id: str, form: TemplateForm) -> str:
-    assert form.call_id is not None
-    if form.call_id.fullmatch(call_id):
-        return call_id
-    return b32encode(sha256(call_id.encode()).digest()).decode()[:9]
+def _with_ids(messages: list[Message], fits: re.Pattern[str]) -> list[Message]:
+    """Give calls ids that the backend accepts, by their order: a longer history keeps them."""
+    ids = [call["id"] for message in messages for call in message.get("tool_calls", ())]
+    taken = {one for one in ids if fits.fullmatch(one)}
+    free = (name for number in count() if (name := f"call{number:05}") not in taken)
+    given = {one: one if one in taken else next(free) for one in dict.fromkeys(ids)}
+    kept: list[Message] = []
+    for message in messages:
+        if message["role"] == "tool":
+            call_id = message["tool_call_id"]
+            kept.append({**message, "tool_call_id": given.get(call_id, call_id)})
+        elif "tool_calls" in message:
+            calls = [{**call, "id": given[call["id"]]} for call in message["tool_calls"]]
+            kept.append({**message, "tool_calls": calls})
+        else:
+            kept.append(message)
+    return kept

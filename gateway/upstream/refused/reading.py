@@ -55,8 +55,9 @@ _ADVICE: Final = re.compile(
 #: How an error says that it is about a message.
 _OF_MESSAGES: Final = re.compile(r"\bmessages?\b|\bassistant\b", re.I)
 _ORDERS: Final = (
-    (SYSTEM, r"system.{0,20}\brole.{0,20}(?:not|un)|role.{0,20}\bsystem\b.{0,20}(?:not|un)"),
-    (SYSTEM, r"does not support.{0,20}\bsystem|only user(?:,| and) (?:assistant|model)"),
+    (SYSTEM, r"system[^.,;]{0,20}\brole[^.,;]{0,20}(?:not|un)"),
+    (SYSTEM, r"\brole[^.,;]{0,20}\bsystem\b[^.,;]{0,20}(?:not|un)"),
+    (SYSTEM, r"does not support[^.,;]{0,20}\bsystem|only user(?:,| and) (?:assistant|model)"),
     (USER_AFTER_TOOL, r"role.{0,8}\buser\b.{0,8} after role.{0,8}\btool\b"),
     (CALL_IDS, r"tool.?call.{0,20}\bid.{0,80}(?:length|alphanumeric|a-z)"),
     (TURNS, r"\balternat"),
@@ -161,10 +162,9 @@ def _candidates(request: Mapping[str, Any]) -> Iterator[str]:
 
 def _place(key: str, text: str, before: str) -> int:
     """Return where a text names a key, in whatever spelling; -1 if it does not."""
-    head, *rest = key.split("_")
-    camel = head + "".join(word.capitalize() for word in rest)
     word = before if key.isalpha() else r"(?<!\w)"
-    found = re.search(rf"{word}({re.escape(key)}|{re.escape(camel)})(?!\w)", text)
+    spelled = "[_ -]?".join(map(re.escape, key.split("_")))
+    found = re.search(rf"{word}((?i:{spelled}))(?!\w)", text)
     return -1 if found is None else found.start(1)
 
 

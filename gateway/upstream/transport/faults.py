@@ -180,8 +180,15 @@ def _fields(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
     inner = error if isinstance(error, dict) else value
     fields = {name: inner.get(name) for name in ("type", "code", "param")}
     texts = (inner.get("message"), value.get("message"), error, value.get("detail"), value)
-    fields["message"] = next(filter(None, map(prose, texts)), "")
+    message = next(filter(None, map(prose, texts)), "")
+    fields["message"] = " ".join(filter(None, (message, _quoted(inner.get("metadata")))))
     return fields
+
+
+def _quoted(metadata: object) -> str:
+    """Return what a router (OpenRouter) quotes of the error of the provider behind it."""
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None
+    return str(_fields({}, raw.encode())["message"]) if isinstance(raw, str) and raw else ""
 
 
 def _text(body: bytes, content_type: str) -> str:
