@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DEFAULT_FILE: Final = Path("multilane.toml")
 #: Read from the environment, or from the file that the variable + `_FILE` names.
-SECRETS: Final = ("api_keys", "upstream_key")
+SECRETS: Final = ("api_keys", "upstream_key", "compaction_keys")
 #: Our variables that are not settings: the key that `multilane load` shows.
 OTHERS: Final = (f"{PREFIX}LOAD_KEY",)
 #: Kubernetes sets these in every pod if a Service is called `multilane`.
@@ -121,7 +121,7 @@ def _secret_files() -> dict[str, tuple[str, Any]]:
             keys = key_files.read(path, one=name == "upstream_key")
         except ValueError as error:
             raise BadStart(f"{place}: {error}") from None
-        secrets[name] = (place, keys if name == "api_keys" else keys[0])
+        secrets[name] = (place, keys[0] if name == "upstream_key" else keys)
     return secrets
 
 

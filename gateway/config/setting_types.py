@@ -62,11 +62,21 @@ def _words(value: object) -> object:
     return value
 
 
+#: Characters of a secret that nobody has issued.
+_MIN_SECRET: Final = 16
+
+
 def _key(value: SecretStr) -> SecretStr:
     # A header carries visible ASCII reliably and nothing else.
     if not re.fullmatch(r"[!-~]+", value.get_secret_value()):
         raise ValueError("a key must be visible ASCII characters without spaces, at least one")
     return value
+
+
+def _hard_to_guess(keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+    if any(len(key.get_secret_value()) < _MIN_SECRET for key in keys):
+        raise ValueError(f"each secret must have at least {_MIN_SECRET} characters")
+    return keys
 
 
 def _host(value: str) -> str:
@@ -187,6 +197,7 @@ SteerBoundary = Annotated[Literal["text", "item"], ANY_CASE]
 RedisUrl = Annotated[str, AfterValidator(_redis)]
 ApiKey = Annotated[SecretStr, AfterValidator(_key)]
 ApiKeys = Annotated[tuple[ApiKey, ...], BeforeValidator(_words)]
+SealingSecrets = Annotated[ApiKeys, AfterValidator(_hard_to_guess)]
 Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_words)]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Networks = Annotated[

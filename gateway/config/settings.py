@@ -32,6 +32,7 @@ from gateway.config.setting_types import (
     PositiveSeconds,
     RedisUrl,
     Retries,
+    SealingSecrets,
     Seconds,
     Size,
     SteerBoundary,
@@ -147,6 +148,9 @@ class Settings(BaseSettings):
         description="Where steers and stored responses are kept: the bundled engine `embedded`, "
         "`memory`, or the URL of a Redis or Valkey.",
     )
+    compaction_keys: Annotated[SealingSecrets, NoDecode] = Field(
+        (), description="Secrets for compaction items: the first seals, all open; else the store's."
+    )
     state_dir: NonEmptyText = Field(
         "~/.local/state/multilane", description="Directory of the bundled engine."
     )
@@ -219,14 +223,9 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Read only arguments: `gateway.config.loading.load` reads environment and file.
+        """Read only arguments (see `BaseSettings.settings_customise_sources`).
 
-        Args:
-            settings_cls: This class.
-            init_settings: The arguments of `Settings(...)`, the only source.
-            env_settings: Unused.
-            dotenv_settings: Unused.
-            file_secret_settings: Unused.
+        `gateway.config.loading.load` reads environment and file.
         """
         return (init_settings,)
 
@@ -234,7 +233,7 @@ class Settings(BaseSettings):
 def flag(name: str) -> str | None:
     """Return a field's name on the command line, or None if it has no flag."""
     # Every user of the machine can read a command line, and it holds no tables.
-    if name in ("upstream_key", *FILE_ONLY):
+    if name in ("upstream_key", "compaction_keys", *FILE_ONLY):
         return None
     return "--api-key" if name == "api_keys" else f"--{name.replace('_', '-')}"
 

@@ -57,6 +57,7 @@ class Stores:
     def __init__(self, settings: Settings) -> None:
         owner = secrets.token_hex(8)
         self.counters = StoreCounters()
+        sealing = [key.get_secret_value() for key in settings.compaction_keys]
         self._lease: Lease | None = None
         self._watch: StoreWatch | None = None
         self._attending: anyio.CancelScope | None = None  # while `run` runs, on an engine
@@ -74,7 +75,7 @@ class Stores:
                 settings.max_chain,
                 self.counters,
                 MemoryConversationStore(store_ttl=settings.store_ttl),
-                Seals((), MemorySealingKeyStore()),
+                Seals(sealing, MemorySealingKeyStore()),
             )
         else:
             self._client = client = connect(settings.redis_url)
@@ -87,7 +88,7 @@ class Stores:
             ttl = round(settings.store_ttl)
             responses = RedisResponseStore(client, store_ttl=ttl, guard=guard)
             conversations = RedisConversationStore(client, store_ttl=ttl, guard=guard)
-            seals = Seals((), RedisSealingKeyStore(client, guard=guard))
+            seals = Seals(sealing, RedisSealingKeyStore(client, guard=guard))
             self.archive = Archive(
                 responses, settings.max_chain, self.counters, conversations, seals
             )

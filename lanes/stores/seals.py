@@ -75,6 +75,8 @@ class Seals:
             raise BrokenSealError
         try:
             data = urlsafe_b64decode(text)
+            if urlsafe_b64encode(data).decode() != text:
+                raise BrokenSealError  # the decoder passes over what it does not know
             return AESGCM(key).decrypt(data[:_NONCE], data[_NONCE:], _bound_to(name, key_id))
         except (InvalidTag, ValueError, binascii.Error):
             raise BrokenSealError from None

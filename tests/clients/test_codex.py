@@ -37,7 +37,7 @@ check_for_update_on_startup = false
 [analytics]
 enabled = false
 [model_providers.multilane]
-name = "Multilane"
+name = "{name}"
 base_url = "{url}"
 wire_api = "responses"
 supports_websockets = {websockets}
@@ -77,7 +77,13 @@ class Codex:
 
 @asynccontextmanager
 async def _codex(
-    home: Path, url: str, websockets: str, *shell: str, again: bool = False, more: str = ""
+    home: Path,
+    url: str,
+    websockets: str,
+    *shell: str,
+    again: bool = False,
+    more: str = "",
+    name: str = "Multilane",
 ) -> AsyncIterator[Codex]:
     """Run one turn that carries out the commands one by one; `again` in the session before it."""
     try:
@@ -86,7 +92,9 @@ async def _codex(
         pytest.skip(str(missing))
     work = home / "work"
     work.mkdir(exist_ok=True)
-    (home / "config.toml").write_text(more + CONFIG.format(url=url, websockets=websockets))
+    (home / "config.toml").write_text(
+        more + CONFIG.format(url=url, websockets=websockets, name=name)
+    )
     calls = [f"call exec_command with {json.dumps({'cmd': one})}" for one in shell]
     session = ["resume", "--last"] if again else []
     arguments = [
@@ -174,6 +182,31 @@ async def test_three_compactions(gateway_url: str, websockets: str, tmp_path: Pa
         assert "produced a summary" in codex.events[-2]["item"]["text"]
     [session] = (tmp_path / "sessions").rglob("*.jsonl")
     assert session.read_text("utf-8").count('"type":"compacted"') == 3
+
+
+@pytest.mark.parametrize("websockets", ["true", "false"])
+async def test_it_leaves_compaction_to_the_gateway(
+    gateway_url: str, websockets: str, tmp_path: Path
+) -> None:
+    """Under the name of OpenAI it asks for a compaction item, and sends that from then on."""
+    for again in (False, True, True):
+        async with _codex(
+            tmp_path,
+            gateway_url,
+            websockets,
+            "seq 1 800",
+            "echo two",
+            again=again,
+            more=COMPACT,
+            name="OpenAI",
+        ) as codex:
+            await codex.until('"turn.completed"')
+        assert not [one for one in codex.events if one["type"] in ("error", "turn.failed")]
+        assert "earlier part of this conversation" in codex.events[-2]["item"]["text"]
+    [session] = (tmp_path / "sessions").rglob("*.jsonl")
+    text = session.read_text("utf-8")
+    assert text.count('"type":"compacted"') == 3
+    assert text.count('"encrypted_content":"ml1.') >= 3
 
 
 async def test_it_falls_back_to_http_and_goes_on(

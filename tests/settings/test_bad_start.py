@@ -99,6 +99,12 @@ VARIABLES = [
     ("API_KEYS_FILE", "binary", "MULTILANE_API_KEYS_FILE: 'binary' is not a text file in UTF-8"),
     ("API_KEYS_FILE", "spaced", f"MULTILANE_API_KEYS_FILE: {KEY}"),
     ("UPSTREAM_KEY_FILE", "two", "MULTILANE_UPSTREAM_KEY_FILE: 'two' must hold one key; it has 2"),
+    ("COMPACTION_KEYS", "hush hush", f"MULTILANE_COMPACTION_KEYS: {KEY}"),
+    (
+        "COMPACTION_KEYS",
+        "hush-hush-hush-hush,hush",
+        "MULTILANE_COMPACTION_KEYS: each secret must have at least 16 characters",
+    ),
     ("API_KEY", "hush", "MULTILANE_API_KEY is not a setting; did you mean MULTILANE_API_KEYS?"),
     ("ZZZ", "hush", "MULTILANE_ZZZ is not a setting"),
 ]
