@@ -38,8 +38,8 @@ COMMANDS: Final = {
 SOURCES: Final = """
 An option is also a variable (--max-active: MULTILANE_MAX_ACTIVE) and a key in ./multilane.toml
 (max_active). The option overrides the variable, and the variable the file. Keys are best kept
-in MULTILANE_API_KEYS and MULTILANE_UPSTREAM_KEY, or in the files that MULTILANE_API_KEYS_FILE
-and MULTILANE_UPSTREAM_KEY_FILE name. Several backends are tables [[upstreams]] in that file.
+in MULTILANE_API_KEYS, MULTILANE_UPSTREAM_KEY and MULTILANE_COMPACTION_KEYS, or in the files that
+these with _FILE appended name. Several backends are tables [[upstreams]] in that file.
 """
 #: The --help of `multilane completion`; click keeps the lines after \\b as they are.
 COMPLETION_HELP: Final = """\

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -70,6 +71,19 @@ class Stream(Protocol):
         """Cancel: close the connection now, so that the backend stops generating. Idempotent."""
 
 
+@dataclass(frozen=True, slots=True)
+class OwnCompaction:
+    """What a backend does about long histories itself.
+
+    Attributes:
+        makes: Whether it makes compaction items when it is asked to.
+        reads: Whether it may read items that the gateway did not make.
+    """
+
+    makes: bool
+    reads: bool
+
+
 class Upstream(Protocol):
     """Answers requests: one backend, or one of several by the model that is asked for."""
 
@@ -88,8 +102,8 @@ class Upstream(Protocol):
             ClientFault: The dialect cannot express the request, or no backend takes its model.
         """
 
-    async def compacts(self, model: str, headers: Mapping[str, str]) -> bool:
-        """Return whether the backend of a model compacts histories itself (protocol.md 9).
+    async def compaction(self, model: str, headers: Mapping[str, str]) -> OwnCompaction:
+        """Return what the backend of a model does about long histories itself (protocol.md 9).
 
         Raises:
             UpstreamFault: The backend has to be asked how it speaks, and did not answer.

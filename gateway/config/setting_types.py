@@ -192,6 +192,7 @@ BaseUrl = Annotated[str, AfterValidator(_base_url)]
 DialectName = Annotated[str, ANY_CASE, AfterValidator(_dialect)]
 #: Declare `dialect` before a field of this type, and the transport before `Steering`.
 Transport = Annotated[Literal["http", "websocket"], ANY_CASE, AfterValidator(_transport)]
+Compaction = Annotated[Literal["auto", "gateway", "native"], ANY_CASE]
 Steering = Annotated[Literal["gateway", "native"], ANY_CASE, AfterValidator(_steering)]
 SteerBoundary = Annotated[Literal["text", "item"], ANY_CASE]
 RedisUrl = Annotated[str, AfterValidator(_redis)]

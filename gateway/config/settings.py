@@ -21,6 +21,7 @@ from gateway.config.setting_types import (
     ApiKey,
     ApiKeys,
     BaseUrl,
+    Compaction,
     Count,
     DialectName,
     Host,
@@ -84,8 +85,7 @@ class Settings(BaseSettings):
     )
     model: NonEmptyText | None = Field(None, description="Model for a create that names none.")
     api_keys: Annotated[ApiKeys, NoDecode] = Field(
-        (),
-        description="Key that clients may use, repeatable; comma-separated in the variable.",
+        (), description="Key that clients may use, repeatable; comma-separated in the variable."
     )
     upstream_key: ApiKey | None = Field(
         None, description="Key that the gateway shows to the backend."
@@ -154,10 +154,11 @@ class Settings(BaseSettings):
     state_dir: NonEmptyText = Field(
         "~/.local/state/multilane", description="Directory of the bundled engine."
     )
-    store_ttl: PositiveSeconds = Field(
-        2_592_000.0, description="Seconds to keep a stored response."
-    )
+    store_ttl: PositiveSeconds = Field(2_592_000.0, description="Seconds to keep responses.")
     max_chain: Count = Field(10_000, ge=1, description="Items that a create may build on.")
+    compaction: Compaction = Field(
+        "auto", description="Who compacts: the `gateway`, or `native` the backend; `auto` by host."
+    )
     steer_boundary: SteerBoundary = Field(
         "text", description="Where a steer may stop an answer: within a text, or after an item."
     )

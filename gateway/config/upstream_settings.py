@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from gateway.config.setting_types import (
     ApiKey,
     BaseUrl,
+    Compaction,
     Count,
     DialectName,
     ExtraHeaders,
@@ -80,6 +81,9 @@ class UpstreamSettings(BaseModel):
     )
     retries: Retries = Field(
         defaults.RETRIES, description="Further attempts while nothing was relayed."
+    )
+    compaction: Compaction = Field(
+        "auto", description="Who compacts: the `gateway`, or `native` the backend; `auto` by host."
     )
     steer_boundary: SteerBoundary = Field(
         "text", description="Where a steer may stop an answer: within a text, or after an item."

@@ -78,7 +78,7 @@ class TokenCounts:
         if parent is not None:
             fields.pop("conversation", None)  # its items are there already
         compactor = Compactor(self._upstreams, archive, headers)
-        items = await compactor.context([*before, *own], len(own), fields)
+        items = await compactor.context([*before, *own], len(own), create.body)
         asked = CountedRequest(fields, items, headers)
         counting = _Counting(partial(member.count, asked), self._running)
         return WholeAnswer(self._wires, counting.ended)

@@ -23,7 +23,7 @@ from gateway.upstream.transport.websocket.limits import WebSocketLimits
 from gateway.upstream.wrapped_steering import WrappedSteering
 from lanes.errors import UpstreamFault
 from lanes.history.makers import Maker
-from lanes.ports import Stream
+from lanes.ports import OwnCompaction, Stream
 from lanes.stream.profile import Profile
 
 if TYPE_CHECKING:
@@ -209,10 +209,12 @@ class Backend:
         sent = replace(asked, headers=self._headers(asked.headers))
         return await count_tokens(self._dialect, self._client, sent)
 
-    async def compacts(self, headers: Mapping[str, str], model: str | None) -> bool:
-        """Return whether it compacts histories itself. Raises UpstreamFault."""
+    async def compaction(self, headers: Mapping[str, str], model: str | None) -> OwnCompaction:
+        """Return what it does about long histories itself. Raises UpstreamFault."""
         await self._ensure_dialect(headers, model)
-        return self._dialect.compacts and self._dialect.is_home(self._options.url)
+        dialect, way = self._dialect, self._options.compaction
+        native = way == "native" or (way == "auto" and dialect.is_home(self._options.url))
+        return OwnCompaction(makes=dialect.compacts and native, reads=dialect.compacts)
 
     async def models(self, headers: Mapping[str, str]) -> dict[str, int]:
         """Ask which models it has (see `model_list.parse_models`). Raises UpstreamFault."""

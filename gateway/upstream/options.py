@@ -97,5 +97,9 @@ class UpstreamOptions(Protocol):
     def steering(self) -> str:
         """`gateway` or `native`: who finds the boundary of a steer."""
 
+    @property
+    def compaction(self) -> str:
+        """`auto`, `gateway` or `native`: who compacts histories."""
+
     def hint(self, status: int) -> str | None:
         """Return what the operator may have got wrong when it answers with `status`."""

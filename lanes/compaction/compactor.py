@@ -111,7 +111,7 @@ class Compactor:
         items = await self.context(request.items, request.own, body)
         if not (request.triggers or body.get("context_management")):
             return await self._answer(body, items)
-        if await self._upstream.compacts(body["model"], self._headers):
+        if (await self._upstream.compaction(body["model"], self._headers)).makes:
             end = [encode({"type": COMPACTION_TRIGGER})] if request.triggers else []
             return await self._answer(body, [*items, *end])
         threshold = _threshold(body.pop("context_management", None))
@@ -129,10 +129,12 @@ class Compactor:
         if place is None:
             return items
         before, behind = items[:place], items[place + 1 :]
-        seal = decode(items[place]).get("encrypted_content")
+        seal, at = decode(items[place]).get("encrypted_content"), place - len(items) + own
         if not is_seal(seal):
+            if not (await self._upstream.compaction(body["model"], self._headers)).reads:
+                raise _unreadable(at)
             return [*cut(before), items[place], *behind]
-        content = await self._opened(seal, place - len(items) + own)
+        content = await self._opened(seal, at)
         items = [*expanded(before, content), *behind]
         if body.get("conversation") is None:
             check_outputs(items)
@@ -148,12 +150,7 @@ class Compactor:
             with translated():
                 return opened(await archive.seals.open(archive.key_id, seal))
         except BrokenSealError:
-            raise ClientFault(
-                "The compaction item cannot be opened here: it was changed, or another key or"
-                " another gateway made it.",
-                code="invalid_compaction_item",
-                param="input" if place < 0 else f"input[{place}]",
-            ) from None
+            raise _unreadable(place) from None
 
     async def _answer(self, body: dict[str, Any], items: list[bytes]) -> Stream:
         """Ask for the answer, with a shorter history if it may be shortened."""
@@ -243,3 +240,13 @@ def _triggered(body: Mapping[str, Any], items: list[bytes]) -> CompactionPlan:
         )
         raise ClientFault(message, code="invalid_value", param="input")
     return planned
+
+
+def _unreadable(place: int) -> ClientFault:
+    """Return the error of an item at this place of the create's own input, or before it."""
+    return ClientFault(
+        "The compaction item cannot be opened here: it was changed, or another key, another gateway"
+        " or another backend made it.",
+        code="invalid_compaction_item",
+        param="input" if place < 0 else f"input[{place}]",
+    )

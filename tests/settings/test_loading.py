@@ -43,6 +43,7 @@ def test_every_field_can_come_from_the_environment_and_the_file(
         "steerable": "false",
         "upstream_transport": "websocket",
         "steering": "native",
+        "compaction": "native",
         "compaction_keys": "words that nobody guesses".replace(" ", "-"),
     }
     defaults = Settings()

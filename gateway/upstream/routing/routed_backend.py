@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gateway.upstream.transport.http.outgoing import OutgoingRequest
     from gateway.upstream.transport.http.reply import HttpReply
     from lanes.errors import UpstreamFault
+    from lanes.ports import OwnCompaction
 
 #: An upstream that sees the clients' keys has one list of models for each key, this many at most.
 _MAX_LISTS: Final = 256
@@ -82,9 +83,9 @@ class RoutedBackend:
         """Ask how many tokens a request has (see `Backend.count`)."""
         return await self._backend.count(asked)
 
-    async def compacts(self, headers: Mapping[str, str], model: str | None) -> bool:
-        """Return whether it compacts histories itself (see `Backend.compacts`)."""
-        return await self._backend.compacts(headers, model)
+    async def compaction(self, headers: Mapping[str, str], model: str | None) -> OwnCompaction:
+        """Return what it does about long histories itself (see `Backend.compaction`)."""
+        return await self._backend.compaction(headers, model)
 
     async def prepare(self, name: str | None) -> None:
         """Detect its dialect before it is needed; `name` is a model of its, if one is known."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from gateway.upstream.backend import PeekableStream
     from gateway.upstream.options import UpstreamOptions
-    from lanes.ports import Stream
+    from lanes.ports import OwnCompaction, Stream
 
 log = logging.getLogger("multilane.upstream")
 
@@ -129,10 +129,10 @@ class Router:
                 return stream
         raise _most_telling(faults)
 
-    async def compacts(self, model: str, headers: Mapping[str, str]) -> bool:
-        """Return whether the backend of a model compacts itself (see `Upstream.compacts`)."""
+    async def compaction(self, model: str, headers: Mapping[str, str]) -> OwnCompaction:
+        """Return what the backend of a model does itself (see `Upstream.compaction`)."""
         member, meant = await self.destination(model, headers)
-        return await member.compacts(headers, meant)
+        return await member.compaction(headers, meant)
 
     @property
     def models_matter(self) -> bool:
