@@ -6,28 +6,24 @@ lists each one and its use.
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from gateway.client import request_head
 from gateway.client.handshake import CLOSE_TIMEOUT
 from gateway.client.reading_stage import Stage
 from gateway.client.refusal import UpgradeRefused
-from gateway.client.request_head import body_length, check, invalid, is_websocket, too_large
 
 if TYPE_CHECKING:
     import asyncio
 
-#: The blank line at the end of a head; the parser refuses the form without CR, and says so.
-HEAD_END: Final = re.compile(rb"\n\r?\n")
 #: Bytes of a body that have to arrive within each timeout.
 BODY_PACE: Final = 8192
 #: Bytes of a chunked body to parse at a time.
 SLICE: Final = 16 * 1024
-NO_REQUEST: Final = "This is no request of HTTP/1.1."
 
 
 class HttpReading(HttpToolsProtocol, ABC):
@@ -92,12 +88,12 @@ class HttpReading(HttpToolsProtocol, ABC):
         head = self._head
         searched = max(0, len(head) - 2)
         head += data if head else data.lstrip(b"\r\n")
-        found = HEAD_END.search(head, searched)
+        found = request_head.HEAD_END.search(head, searched)
         size = found.end() if found else len(head)
         if size > self._max_head:
-            self.refuse(too_large(f"The head is larger than {self._max_head} bytes."))
+            self.refuse(request_head.too_large(f"The head is larger than {self._max_head} bytes."))
         elif head and not head[:1].isalpha():
-            self.refuse(invalid(NO_REQUEST))
+            self.refuse(request_head.no_request())
         elif found:
             whole, behind = bytes(head[:size]), bytes(head[size:])
             head.clear()
@@ -111,7 +107,7 @@ class HttpReading(HttpToolsProtocol, ABC):
         self._body_read = self._body_checked = self._around = 0
         self._feed(head, behind)
         if self._stage is Stage.HEAD and self._begun and not self._asked:
-            self.refuse(invalid(NO_REQUEST))  # the preface of HTTP/2, for one
+            self.refuse(request_head.no_request())  # the preface of HTTP/2, for one
         if self._stage is not Stage.HEAD or not self._begun:
             return
         self._stage = Stage.BODY
@@ -149,7 +145,8 @@ class HttpReading(HttpToolsProtocol, ABC):
             if self._stage is not Stage.BODY:
                 return
             if self._around > self._max_head and not self._whole:
-                self.refuse(too_large(f"Chunks have more than {self._max_head} bytes around them."))
+                message = f"Chunks have more than {self._max_head} bytes around them."
+                self.refuse(request_head.too_large(message))
 
     def _next(self) -> None:
         """Turn to the request behind the one that was answered."""
@@ -182,7 +179,7 @@ class HttpReading(HttpToolsProtocol, ABC):
                 # What is behind a chunked request is lost in the parser.
                 self._end_after_answer()
             else:
-                self.refuse(self._refusal or invalid(NO_REQUEST))
+                self.refuse(self._refusal or request_head.no_request())
 
     def _pass_on(self) -> None:
         """Give the application what was found of the body at once: there may be many chunks."""
@@ -216,12 +213,12 @@ class HttpReading(HttpToolsProtocol, ABC):
         """Judge the head before the application or the WebSocket library sees it."""
         version, method = self.parser.get_http_version(), self.parser.get_method().decode("ascii")
         try:
-            check(method, self.url, version, self.headers)
+            request_head.check(method, self.url, version, self.headers)
             self.judge()
         except UpgradeRefused as refused:
             self._refusal = refused
             raise
-        self._left = body_length(self.headers)
+        self._left = request_head.body_length(self.headers)
         super().on_headers_complete()
         self._asked = not self._should_upgrade()
 
@@ -241,11 +238,15 @@ class HttpReading(HttpToolsProtocol, ABC):
             self.server_state.total_requests += 1
             return
         super().on_response_complete()
-        if self._stage is Stage.ANSWER and not self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        if self._stage is Stage.ANSWER:
             self._next()
+        elif self._stage is Stage.BODY:  # its rest is only read so that the answer arrives
+            self.start_deadline(self._timeout)
 
     def _should_upgrade(self) -> bool:
-        return is_websocket(self.headers)
+        return request_head.is_websocket(self.headers)
 
     # Ends
 
@@ -286,7 +287,9 @@ class HttpReading(HttpToolsProtocol, ABC):
     def _late(self) -> None:
         self._deadline = None
         brought, self._body_checked = self._body_read - self._body_checked, self._body_read
-        if self._stage is Stage.BODY and (self.flow.read_paused or brought >= BODY_PACE):
+        if self._stage is Stage.BODY and self.cycle.response_complete:
+            self.linger()
+        elif self._stage is Stage.BODY and (self.flow.read_paused or brought >= BODY_PACE):
             self.start_deadline(self._timeout)
         elif (refusal := self.impatient()) is not None:
             self.refuse(refusal)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import re
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -12,11 +13,21 @@ from gateway.client.refusal import UpgradeRefused
 if TYPE_CHECKING:
     from gateway.client.auth import Headers
 
+#: The blank line at the end of a head; the parser refuses the form without CR, and says so.
+HEAD_END: Final = re.compile(rb"\n\r?\n")
 #: Bytes of a line and number of header lines that the WebSocket library takes.
 MAX_LINE: Final = 8192
 MAX_LINES: Final = 128
 #: The only version of the WebSocket protocol (RFC 6455).
 VERSION: Final = b"13"
+#: One host, with a port or without (RFC 9112, 3.2; RFC 3986, 3.2.2). No name of a host has a comma,
+#: which is what a proxy puts between two Host headers.
+_HOST: Final = re.compile(
+    rb"(?:\[[0-9A-Za-z.:~!$&'()*+;=_%-]+\]|(?:[0-9A-Za-z._~!$&'()*+;=-]|%[0-9A-Fa-f]{2})+)"
+    rb"(?::[0-9]{0,5})?"
+)
+#: What stands before the host in a target that is a whole URL.
+_SCHEME: Final = re.compile(rb"(?:https?|wss?)://", re.IGNORECASE)
 VERSION_HEADER: Final = {"Sec-WebSocket-Version": "13"}
 
 
@@ -30,6 +41,11 @@ def too_large(message: str) -> UpgradeRefused:
 def invalid(message: str, headers: dict[str, str] | None = None) -> UpgradeRefused:
     """Return the refusal of a malformed request."""
     return UpgradeRefused(HTTPStatus.BAD_REQUEST, "invalid_http_request", message, headers)
+
+
+def no_request() -> UpgradeRefused:
+    """Return the refusal of what is no request at all."""
+    return invalid("This is no request of HTTP/1.1.")
 
 
 def check(method: str, url: bytes, version: str, headers: Headers) -> None:
@@ -53,18 +69,34 @@ def check(method: str, url: bytes, version: str, headers: Headers) -> None:
 def _check_request(url: bytes, version: str, headers: Headers) -> None:
     """Check what every request needs."""
     if version not in ("1.1", "1.0"):
-        raise invalid("This is no request of HTTP/1.1.")
+        raise no_request()
     if len(url) > MAX_LINE - len(b"OPTIONS  HTTP/1.1\r\n"):
         raise too_large(f"The request line is longer than {MAX_LINE} bytes.")
     if len(headers) > MAX_LINES:
         raise too_large(f"There are more than {MAX_LINES} header lines.")
     if any(len(name) + len(value) + 4 > MAX_LINE for name, value in headers):
         raise too_large(f"A header line is longer than {MAX_LINE} bytes.")
-    hosts = len(_values(headers, b"host"))
-    if hosts > 1 or (hosts == 0 and version == "1.1"):
+    _check_target(url)
+    hosts = _values(headers, b"host")
+    if len(hosts) > 1 or (not hosts and version == "1.1"):
         raise invalid("A request needs one Host header.")
+    if not all(_HOST.fullmatch(host) for host in hosts):
+        raise invalid("The Host header is no host.")
     if any(value.lower() != b"chunked" for value in _values(headers, b"transfer-encoding")):
         raise invalid("The only Transfer-Encoding that is known here is chunked.")
+
+
+def _check_target(url: bytes) -> None:
+    """Check the form of what is asked for: a path, `*` or a whole URL."""
+    if b"#" in url:
+        raise invalid("A request has no fragment.")
+    if url.startswith((b"/", b"*")):
+        return
+    scheme = _SCHEME.match(url)
+    if scheme is None or not _HOST.fullmatch(
+        re.split(rb"[/?]", url[scheme.end() :], maxsplit=1)[0]
+    ):
+        raise invalid("The URL that is asked for is none of HTTP.")
 
 
 def body_length(headers: Headers) -> int | None:

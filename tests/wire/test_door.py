@@ -6,7 +6,7 @@ import json
 import socket
 import struct
 import sys
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -148,6 +148,43 @@ async def test_a_slow_head_has_no_more_time_than_a_silent_one() -> None:
             tasks.start_soon(drip)
             await refused(client, 408, "request_timeout")
             tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("lines", "status"),
+    [
+        (["Content-Length: 9999999"], 401),
+        (["Transfer-Encoding: chunked"], 401),
+        (
+            [
+                "Content-Length: 9999999999",
+                "Content-Type: application/json",
+                "Authorization: Bearer sk-right",
+            ],
+            413,
+        ),
+    ],
+)
+async def test_a_body_that_is_not_needed_has_no_more_time_than_a_head(
+    lines: list[str], status: int
+) -> None:
+    """However much of it comes: it is read only so that the answer arrives."""
+    async with standing(handshake_timeout=0.5, api_keys=("sk-right",)) as stand:
+        async with tcp(stand.port) as client, anyio.create_task_group() as tasks:
+            await client.write(head(["Host: a", *lines], "POST /v1/responses HTTP/1.1"))
+            assert (await one_answer(client)).status == status
+
+            async def drip() -> None:
+                with suppress(ConnectionError):
+                    while True:
+                        await client.write(b"2000\r\n" + b"a" * 8192 + b"\r\n")
+                        await anyio.sleep(0.01)
+
+            tasks.start_soon(drip)
+            assert await rest(client) == b""
+            tasks.cancel_scope.cancel()
+        await disconnected(stand)
+        assert stand.server.gateway.peers.pending("127.0.0.1") == 0
 
 
 async def test_the_next_request_has_its_time_too() -> None:

@@ -12,14 +12,17 @@ import anyio.lowlevel
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from tests.support.alive import MARK, twice
+from gateway.client.http_protocol import ClientHttp
+from tests.support.alive import MARK, alive, twice, uncollected
 from tests.support.calling import called_out, calling
 from tests.support.client import connect
 from tests.support.conversations import bound_to_a_conversation
 from tests.support.events import created, data, delta, in_progress, opened, reply
 from tests.support.exchange import hung_up
 from tests.support.gateway_stand import Stand
-from tests.support.raw_client import raw
+from tests.support.hang_guard import HANG
+from tests.support.raw_answer import WEBSOCKET, head, one_answer
+from tests.support.raw_client import PING, PONG, Frame, raw, tcp
 from tests.support.several_upstreams import Several, several
 from tests.support.steered import talking
 from tests.support.wire_stand import standing
@@ -272,6 +275,27 @@ async def test_nothing_outlives_requests_over_http() -> None:
 
     async with standing() as stand:
         await twice(play)
+
+
+async def test_an_upgrade_behind_other_requests_leaves_no_timer_of_theirs() -> None:
+    """The one for the next request would end the socket, or hold what has read them."""
+    get = head(["Host: a"], "GET /health HTTP/1.1")
+    async with standing() as stand, tcp(stand.port) as first:
+        await first.write(get)
+        await one_answer(first)
+        with uncollected():
+            before = alive()
+            async with tcp(stand.port) as client:
+                await client.write(get * 2 + head(WEBSOCKET))
+                got = b""
+                while b"HTTP/1.1 101 " not in got or not got.endswith(b"\r\n\r\n"):
+                    got += await client.read(1)
+                door = f"{ClientHttp.__module__}.{ClientHttp.__qualname__}"
+                with anyio.fail_after(HANG):
+                    while alive()[door] > before[door]:  # noqa: ASYNC110 - nothing tells of a death
+                        await anyio.sleep(0.01)
+                await client.send(b"there?", PING)
+                assert await client.frame() == Frame(PONG, b"there?")
 
 
 async def test_nothing_outlives_a_refused_upgrade() -> None:

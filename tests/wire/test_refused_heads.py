@@ -96,11 +96,27 @@ PLAIN: dict[str, tuple[bytes, int, str]] = {
     "two Hosts": (head(["Host: a", "Host: a"]), 400, WRONG),
     "129 header lines": (head(["Host: a", *(f"X-{n}: 1" for n in range(128))]), 431, LARGE),
     "a long line": (head(["Host: a", f"Cookie: {'c' * 8300}"]), 431, LARGE),
+    "a Host with a path": (head(["Host: a/b"]), 400, WRONG),
+    "a fragment": (head(["Host: a"], "GET /health#a HTTP/1.1"), 400, WRONG),
+    "a URL of another scheme": (head(["Host: a"], "GET ftp://a/health HTTP/1.1"), 400, WRONG),
+    "a URL with a user": (head(["Host: a"], "GET http://b:c@a/health HTTP/1.1"), 400, WRONG),
+    "a URL without a host": (head(["Host: a"], "GET http:///health HTTP/1.1"), 400, WRONG),
+    "a URL of two hosts": (head(["Host: a"], "GET http://a,b/health HTTP/1.1"), 400, WRONG),
     "CONNECT": (head(["Host: a"], "CONNECT a:80 HTTP/1.1"), 400, WRONG),
     "two lengths": (head(["Host: a", "Content-Length: 1", "Content-Length: 2"]), 400, WRONG),
     "a length that is no number": (head(["Host: a", "Content-Length: x"]), 400, WRONG),
     "a coding that is unknown": (head(["Host: a", "Transfer-Encoding: gzip"]), 400, WRONG),
     "a coding within chunks": (head(["Host: a", "Transfer-Encoding: gzip, chunked"]), 400, WRONG),
+}
+
+
+#: Values of Host, and whether each is one host, with a port or without (RFC 9112, 3.2).
+HOSTS: dict[str, bool] = {
+    **dict.fromkeys(("a", "A.b-c_d~e", "127.0.0.1", "a:", "a:8080", "[::1]", "[::1]:80"), True),
+    **dict.fromkeys(("%61", "a.", "a!$&'()*+;=b", "[v1.a:b]", "[fe80::1%25eth0]:1"), True),
+    **dict.fromkeys(("", " ", "a, b", "a,b", "a b", "a/b", "a?b", "a#b", "a@b", "b:c@a"), False),
+    **dict.fromkeys(("a:b", "a:80:80", "a:999999", "a:-1", ":80", "[::1", "::1", "[::1]a"), False),
+    **dict.fromkeys(("[a]b]", "[]", "a\\b", "a\xe9", '"a"', "%6", "<a>", "a\tb", "{a}"), False),
 }
 
 
@@ -128,6 +144,28 @@ async def test_an_upgrade_that_is_none(name: str) -> None:
 async def test_a_request_that_is_none(name: str) -> None:
     async with standing() as stand:
         await refused(stand, *PLAIN[name])
+
+
+async def test_a_host_is_one_host() -> None:
+    """The same for an upgrade, a plain request and one of HTTP/1.0; that one may have none."""
+    upgraded = without("Host")
+    async with standing() as stand:
+        for host, right in HOSTS.items():
+            line = f"Host: {host}"
+            for good, whole in (
+                (101, head([line, *upgraded])),
+                (200, head([line, "Connection: close"], "GET /health HTTP/1.1")),
+                (200, head([line], "GET /health HTTP/1.0")),
+            ):
+                if not right:
+                    await refused(stand, whole, 400, WRONG)
+                    continue
+                async with tcp(stand.port) as client:
+                    await client.write(whole)
+                    assert (await client.read(1 << 16)).startswith(b"HTTP/1.1 %d " % good), host
+        async with tcp(stand.port) as client:
+            await client.write(head([], "GET /health HTTP/1.0"))
+            assert (await last_answer(client)).status == 200
 
 
 async def test_what_is_within_the_limits_is_let_in() -> None:
@@ -257,6 +295,6 @@ async def test_the_process_ends_in_order_whatever_is_open(tmp_path: Path) -> Non
             await client.write(head(["Host: a", "Connection: close"], "GET /health HTTP/1.1"))
             assert b'"sockets"' in await rest(client)
         own.child.send_signal(signal.SIGTERM)
-        await own.ends(15)
+        await own.ends()
         for context in clients:
             await context.__aexit__(None, None, None)
