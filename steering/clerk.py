@@ -12,6 +12,7 @@ import msgspec
 from steering.counters import StoreCounters
 from steering.errors import StoreUnavailable
 from steering.fair_queue import FairQueue
+from steering.loss_log import LossLog
 from steering.lost_records import LostRecords
 from steering.states import SubmissionState
 from steering.stores.base import SteerRecord, Verdict
@@ -75,6 +76,7 @@ class Clerk:
         self._running: set[tuple[str, ...]] = set()
         self._count = 0
         self._lost = LostRecords()
+        self._losses = LossLog(log, "verdicts on steers were not stored")
         self._wake = anyio.Event()
         self._emptied = anyio.Event()
 
@@ -144,6 +146,7 @@ class Clerk:
             while self._count:
                 self._emptied = anyio.Event()
                 await self._emptied.wait()
+        self._losses.end()
 
     async def _write(self, key_id: str, ids: tuple[str, ...]) -> None:
         """Try to write the latest verdict on these submissions; again after a pause if need be."""
@@ -162,6 +165,7 @@ class Clerk:
         self._wake.set()
 
     def _written(self, key_id: str, ids: tuple[str, ...], verdict: Verdict) -> None:
+        self._losses.kept()
         for steer_id in ids:
             self._lost.forget(key_id, steer_id)
         if self._backlogs[key_id][ids] is verdict:
@@ -175,7 +179,8 @@ class Clerk:
         if ids is None:
             return
         lost = backlog[ids]
-        log.error("the store is away for long: lost that %s is %s", list(lost.ids), lost.state)
+        message = f"the store is away for long: lost that {list(lost.ids)} is {lost.state}"
+        self._losses.lost("the store is away for long", message)
         for steer_id in lost.ids:
             self._lost.add(key_id, steer_id, str(lost.state))
         self._counters.steer_verdicts_not_stored += len(lost.ids)

@@ -29,6 +29,7 @@ from lanes.stores.conversations import (
 )
 from lanes.stream.run_states import KEPT
 from steering.errors import StoreUnavailable
+from steering.loss_log import LossLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,7 +39,10 @@ if TYPE_CHECKING:
     from lanes.stores.conversations import ConversationItem, ConversationStore
     from lanes.stream.run import Run
 
-log = logging.getLogger("multilane.conversations")
+#: Of all conversations: they are in one store.
+_losses = LossLog(
+    logging.getLogger("multilane.conversations"), "responses were not added to their conversations"
+)
 
 #: Tries to add what a response said, each of up to two seconds.
 _ATTEMPTS = 3
@@ -125,10 +129,12 @@ class ConversationTurn:
             for attempt in range(1, _ATTEMPTS + 1):
                 try:
                     await self._store.append(self._key, Addition(items, self._token))
+                    _losses.kept()
                     break
                 except StoreUnavailable:
                     if attempt == _ATTEMPTS:
-                        log.error("response %s was not added to its conversation", run.id)
+                        message = f"response {run.id} was not added to its conversation"
+                        _losses.lost("the store did not take it", message)
                         self._fail()
                         return None
         self.release()

@@ -11,6 +11,7 @@ from lanes.stores.base import NotStoredYet, ResponseNotStored
 from lanes.stores.write_queue import WriteBounds, WriteQueue
 from steering.counters import StoreCounters
 from steering.errors import StoreUnavailable
+from steering.loss_log import LossLog
 from steering.lost_records import LostRecords
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class ResponseWriter:
         self._counters = counters or StoreCounters()
         self._queue = WriteQueue(bounds or WriteBounds())
         self._lost = LostRecords()
+        self._losses = LossLog(log, "responses were not stored")
         self._turn = anyio.Event()
         self._runs = False
         self._emptied = anyio.Event()
@@ -142,6 +144,7 @@ class ResponseWriter:
 
     def _abandon(self) -> None:
         """Lose whatever still waits, and say so in the log."""
+        self._losses.end()
         writes = self._queue.clear()
         if writes:
             log.error("%d responses were not stored before the end", len(writes))
@@ -156,7 +159,7 @@ class ResponseWriter:
             cause: What the log says of it beside that.
         """
         why = reason if cause is None else f"{reason}: {cause!r}"
-        log.error("response %s was not stored: %s", response.id, why)
+        self._losses.lost(reason, f"response {response.id} was not stored: {why}")
         self._counters.responses_not_stored += 1
         self._lost.add(response.key_id, response.id, reason)
 
@@ -170,12 +173,14 @@ class ResponseWriter:
                 await self._pause(write)
                 return
             self._lose(write.response, AWAY, error.__cause__ or error)
-        except Exception:  # this response is lost, and the others are still written (D18)
-            log.exception("storing response %s broke by our own fault", write.response.id)
+        except Exception:  # noqa: BLE001 - it is logged, and the others are still written (D18)
+            message = f"storing response {write.response.id} broke by our own fault"
+            self._losses.lost(BROKEN, message, traced=True)
             self._counters.responses_not_stored += 1
             self._lost.add(write.response.key_id, write.response.id, BROKEN)
         else:
             self._counters.responses_stored += 1
+            self._losses.kept()
         self._queue.end(write)
         if not self._queue.count:
             self._emptied.set()

@@ -16,6 +16,7 @@ from lanes.stores.base import MAX_CHAIN, NotStoredYet, ResponseNotStored
 from lanes.stores.memory import MemoryResponseStore
 from lanes.stores.write_queue import WriteBounds
 from lanes.stores.writer import ResponseWriter
+from steering.counters import StoreCounters
 from steering.errors import StoreUnavailable
 from tests.support.stored_chains import KEY, history, response
 
@@ -162,7 +163,7 @@ async def test_what_waits_is_bounded(store: Gated, caplog: pytest.LogCaptureFixt
         for number in range(100):
             writer.put(response(f"r{number}"))
         assert writer.bytes_waiting < 30_000
-        assert len(caplog.records) == 100
+        assert len(caplog.records) == 1
         store.gate.set()
         await writer.wait_for_write(KEY, "big")
         writer.put(response("a"))
@@ -172,6 +173,29 @@ async def test_what_waits_is_bounded(store: Gated, caplog: pytest.LogCaptureFixt
     with pytest.raises(ResponseNotStored, match="too many wait for the store"):
         writer.check_lost(KEY, "r7")
     writer.check_lost(KEY, "a")
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("planted"), ZeroDivisionError("a bug")])
+async def test_an_outage_writes_a_line_for_each_reason_and_one_that_counts(
+    store: Gated, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    counters = StoreCounters()
+    writer = ResponseWriter(store, attempts=1, counters=counters)
+    store.error, store.failures = error, 1000
+    async with running(writer):
+        for number in range(1000):
+            writer.put(response(f"r{number}"))
+            await writer.wait_for_write(KEY, f"r{number}")
+        (record,) = caplog.records
+        assert "r0" in record.getMessage()
+        writer.put(response("kept"))
+        await writer.wait_for_write(KEY, "kept")
+        await writer.aclose()
+        writer.put(response("late"))
+    assert counters.responses_not_stored == 1001
+    _, counted, late = (one.getMessage() for one in caplog.records)
+    assert counted.startswith("1000 responses were not stored: 1000 ")
+    assert late == "response late was not stored: the gateway stops"
 
 
 async def test_the_end_writes_what_waits_and_takes_no_more(
