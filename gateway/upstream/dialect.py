@@ -20,6 +20,7 @@ from gateway.logs import ThrottledWarnings
 from gateway.upstream.flat_tools import FlatTools
 from gateway.upstream.history.makers import readable_items
 from gateway.upstream.history.replay import replay_items
+from gateway.upstream.omissions import field_left_out
 from gateway.upstream.refused.request import Refusal, without
 from gateway.upstream.restored_names import RestoredNames
 from lanes.codec import encode
@@ -45,15 +46,6 @@ _STATE_KEYS = frozenset({"background", "input", "previous_response_id", "store",
 NEWER_KEYS: Final = frozenset(
     {"client_metadata", "moderation", "image", "access_programs", "multi_agent"}
 )
-#: Settings that change the answer.
-_MEANT = frozenset(
-    {"instructions", "max_output_tokens", "max_tool_calls", "parallel_tool_calls", "prompt"}
-    | {"reasoning", "temperature", "text", "tool_choice", "tools", "top_logprobs", "top_p"}
-    | {"truncation"}
-    | (NEWER_KEYS - {"client_metadata"})
-)
-#: Values that ask for what happens anyway.
-_DEFAULTS: Final[tuple[Any, ...]] = (None, "auto", "disabled", [], {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +125,8 @@ class Dialect:
             body, items = flat.body(body), flat.items(items)
         # A conversation is the backend's own state, so the backend has to store what belongs to it.
         store = body.get("store", True) if body.get("conversation") is not None else False
-        whole = {**_settings(self, body), **self._input(body, items), "stream": True}
+        settings = _settings(self, body, maker.place(self.name))
+        whole = {**settings, **self._input(body, items), "stream": True}
         if self.keys is None or "store" in self.keys:
             whole["store"] = store
         if self.shape is not None:
@@ -197,8 +190,14 @@ def check_transport(transport: str, dialect: str | None) -> None:
         )
 
 
-def _settings(dialect: Dialect, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all of the client's settings that the backend takes. Raises ClientFault."""
+def _settings(dialect: Dialect, body: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """Return all of the client's settings that the backend takes. Raises ClientFault.
+
+    Args:
+        dialect: How the backend is asked.
+        body: The client's request.
+        place: What the log calls the backend.
+    """
     if body.get("conversation") is not None and not dialect.conversations:
         raise ClientFault(
             "Conversation not found: its id is none of this gateway's, and the backend keeps none.",
@@ -212,9 +211,8 @@ def _settings(dialect: Dialect, body: Mapping[str, Any]) -> dict[str, Any]:
             continue
         if _takes(dialect, key):
             kept[key] = value
-        elif key in _MEANT and value not in _DEFAULTS:
-            line = f"{dialect.name} does nothing about {key}; left out"
-            NOTICES.warning(f"{dialect.name} {key}", line)
+        else:
+            field_left_out(place, key, value)
     return kept if dialect.tools is None else _without_tools(dialect, dialect.tools, kept)
 
 

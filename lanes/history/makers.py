@@ -29,6 +29,10 @@ class Maker:
         """Return the value of `MADE_BY` for an item of its own; `more` is what it needs to know."""
         return {"upstream": self.upstream, "dialect": self.dialect, **more}
 
+    def place(self, dialect: str) -> str:
+        """Return what logs call it, where it speaks this dialect."""
+        return dialect if self.upstream in ("", "default") else f"{self.upstream}: {dialect}"
+
     def made(self, mark: object) -> bool:
         """Return whether a value of `MADE_BY` is its own."""
         return isinstance(mark, dict) and (mark.get("upstream"), mark.get("dialect")) == (

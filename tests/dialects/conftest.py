@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.upstream import flat_tools
-from gateway.upstream.chat import omissions
+from gateway.upstream import flat_tools, omissions
+from gateway.upstream.chat import omissions as chat_omissions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def warnings(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[], list[str]]:
-    for module in (omissions, flat_tools):
+    for module in (omissions, chat_omissions, flat_tools):
         monkeypatch.setattr(module.NOTICES, "_last", {})
     caplog.set_level(logging.WARNING, "multilane.dialect")
     return lambda: [record.getMessage() for record in caplog.records]

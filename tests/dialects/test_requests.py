@@ -13,9 +13,12 @@ from gateway.logs import ThrottledWarnings
 from gateway.upstream import dialect as dialects
 from gateway.upstream.dialect import NEWER_KEYS, dialect_names, find
 from lanes.errors import ClientFault
+from lanes.history.makers import Maker
 from tests.dialects.strict import JUDGES, refuses
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     Json = dict[str, Any]
 
 LOOK: Json = {"type": "function", "name": "look"}
@@ -130,19 +133,42 @@ MEANT: list[tuple[str, Json, bool]] = [
     ("ollama", {"metadata": {"a": "b"}}, False),
     ("friendli", {"top_logprobs": 3}, True),
     ("friendli", {"max_tool_calls": None}, False),
-    ("friendli", {"zebra": 1}, False),
+    ("friendli", {"zebra": 1}, True),
+    ("friendli", {"service_tier": "flex"}, True),
+    ("friendli", {"service_tier": "auto"}, False),
+    ("friendli", {"truncation": "auto"}, False),
+    ("friendli", {"user": "u"}, True),
+    ("generic", {"moderation": {"model": "m"}}, True),
+    ("chat", {"access_programs": {"p": {}}}, True),
     ("openai", {"zebra": 1, "top_logprobs": 3}, False),
 ]
 
 
 @pytest.mark.parametrize(("dialect", "body", "logged"), MEANT)
 def test_what_changes_the_answer_by_being_left_out_is_told_once(
-    dialect: str, body: Json, logged: bool, caplog: pytest.LogCaptureFixture
+    dialect: str, body: Json, logged: bool, warnings: Callable[[], list[str]]
 ) -> None:
     for _ in range(3):
         sent(dialect, **body)
-    lines = [record.getMessage() for record in caplog.records]
+    lines = warnings()
     assert lines == [f"{dialect} does nothing about {key}; left out" for key in body if logged]
+
+
+def test_each_upstream_is_named_once_for_each_field(warnings: Callable[[], list[str]]) -> None:
+    body = {"model": "m", "input": "hi", "service_tier": "flex", "max_tool_calls": 3}
+    for upstream in ("default", "a", "b", "a"):
+        for name in ("friendli", "chat"):
+            find(name).request({**body, "zebra": 1, "yak": 2}, [b"{}"], Maker(upstream, name))
+    places = ["friendli", "a: friendli", "b: friendli"]
+    lines = [line for line in warnings() if "friendli" in line]
+    assert lines == [
+        f"{place} does nothing about {key}; left out"
+        for place in places
+        for key in ("service_tier", "max_tool_calls", "zebra")
+    ]
+    others = [line for line in warnings() if "friendli" not in line]
+    assert sum("max_tool_calls" in line for line in others) == 1
+    assert not any("service_tier" in line for line in others)
 
 
 def test_items_that_it_does_not_take_are_told_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,11 +9,11 @@ from msgspec import Raw
 from gateway.upstream.chat.content import present
 from gateway.upstream.chat.keys import EXTRAS, KNOWN
 from gateway.upstream.chat.messages import messages
-from gateway.upstream.chat.omissions import left_out
 from gateway.upstream.chat.return_form import ReturnForm
 from gateway.upstream.chat.template import TemplateForm
 from gateway.upstream.chat.templating import in_template
 from gateway.upstream.chat.tools import tool_keys
+from gateway.upstream.omissions import field_left_out
 from lanes.codec import decode
 from lanes.history.entries import input_items
 
@@ -27,8 +27,7 @@ _MAPPED = frozenset(
 )
 #: Keys without a meaning in Chat, or with another one.
 _UNKNOWN = frozenset(
-    {"include", "truncation", "previous_response_id", "store", "background", "background_options"}
-    | {"max_tool_calls", "context_management", "access_programs"}
+    {"include", "previous_response_id", "store", "background", "truncation", "context_management"}
 )
 #: What the templates of most backends accept, which is the most that an unknown one may ask for.
 TEMPLATE: Final = TemplateForm()
@@ -52,8 +51,8 @@ def shape(
     """
     own = _MAPPED | _UNKNOWN
     rest = {key: value for key, value in whole.items() if key not in own}
-    if unknown := sorted(rest.keys() - KNOWN - extras):
-        left_out("key", ", ".join(unknown))
+    for key in sorted(rest.keys() - KNOWN - extras):
+        field_left_out("Chat Completions", key, rest[key])
     return {
         **{key: value for key, value in rest.items() if key in KNOWN or key in extras},
         "messages": in_template(
