@@ -125,7 +125,7 @@ class Dialect:
             body, items = flat.body(body), flat.items(items)
         # A conversation is the backend's own state, so the backend has to store what belongs to it.
         store = body.get("store", True) if body.get("conversation") is not None else False
-        settings = _settings(self, body, maker.place(self.name))
+        settings = _settings(self, body, maker)
         whole = {**settings, **self._input(body, items), "stream": True}
         if self.keys is None or "store" in self.keys:
             whole["store"] = store
@@ -190,13 +190,13 @@ def check_transport(transport: str, dialect: str | None) -> None:
         )
 
 
-def _settings(dialect: Dialect, body: Mapping[str, Any], place: str) -> dict[str, Any]:
+def _settings(dialect: Dialect, body: Mapping[str, Any], maker: Maker) -> dict[str, Any]:
     """Return all of the client's settings that the backend takes. Raises ClientFault.
 
     Args:
         dialect: How the backend is asked.
         body: The client's request.
-        place: What the log calls the backend.
+        maker: The backend.
     """
     if body.get("conversation") is not None and not dialect.conversations:
         raise ClientFault(
@@ -212,7 +212,7 @@ def _settings(dialect: Dialect, body: Mapping[str, Any], place: str) -> dict[str
         if _takes(dialect, key):
             kept[key] = value
         else:
-            field_left_out(place, key, value)
+            field_left_out(maker.place(dialect.name), key, value)
     return kept if dialect.tools is None else _without_tools(dialect, dialect.tools, kept)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
+from anyio.to_thread import run_sync
 
 from lanes.codec import decode, encode
 from lanes.compaction.compacting_stream import CompactingStream, CompactionSteps
@@ -28,10 +29,11 @@ from lanes.compaction.truncation import shorter
 from lanes.errors import ClientFault, Fault
 from lanes.history.archive import translated
 from lanes.history.entries import COMPACTION, COMPACTION_TRIGGER
+from lanes.stores.packing import THREAD_OVER
 from lanes.stores.seals import BrokenSealError, is_seal
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from lanes.compaction.context import Compacted
     from lanes.compaction.plan import CompactionPlan
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from lanes.history.lineage import Node
     from lanes.ports import Stream, Upstream
     from lanes.stream.run import Run
+
+T = TypeVar("T")
 
 #: Fields of a create for which the compactor opens its answer.
 MANAGED: Final = frozenset({"context_management", "truncation"})
@@ -116,16 +120,19 @@ class Compactor:
             return await self._answer(body, [*items, *end])
         threshold = _threshold(body.pop("context_management", None))
         if request.triggers:
-            return await self._compacting(request, body, _triggered(body, items))
-        if threshold is not None and body.get("conversation") is None:
-            planned = plan(items, goes_on=True)
-            if planned.worthwhile and await self._size(request, items) > threshold:
+            planned = await _aside(items, partial(_triggered, body, items))
+            return await self._compacting(request, body, planned)
+        if body.get("conversation") is not None or threshold is None:
+            return await self._answer(body, items)
+        if await self._size(request, items) > threshold:
+            planned = await _aside(items, partial(plan, items, goes_on=True))
+            if planned.worthwhile:
                 return await self._compacting(request, body, planned)
         return await self._answer(body, items)
 
     async def context(self, items: list[bytes], own: int, body: Mapping[str, Any]) -> list[bytes]:
         """Return what the input of a create comes to (see `open` and `ManagedRequest`)."""
-        place = latest(items)
+        place = await _aside(items, partial(latest, items))
         if place is None:
             return items
         before, behind = items[:place], items[place + 1 :]
@@ -133,11 +140,11 @@ class Compactor:
         if not is_seal(seal):
             if not (await self._upstream.compaction(body["model"], self._headers)).reads:
                 raise _unreadable(at)
-            return [*cut(before), items[place], *behind]
+            return [*await _aside(before, partial(cut, before)), items[place], *behind]
         content = await self._opened(seal, at)
-        items = [*expanded(before, content), *behind]
+        items = [*await _aside(before, partial(expanded, before, content)), *behind]
         if body.get("conversation") is None:
-            check_outputs(items)
+            await _aside(items, partial(check_outputs, items))
         return items
 
     async def _opened(self, seal: str, place: int) -> Compacted:
@@ -157,7 +164,7 @@ class Compactor:
         opened_with = self._asking(body)
         if body.get("truncation") != "auto":
             return await opened_with(items)
-        return await open_fitting(items, partial(shorter, items), opened_with)
+        return await open_fitting(items, partial(_shorter, items), opened_with)
 
     async def _compacting(
         self, request: ManagedRequest, body: dict[str, Any], planned: CompactionPlan
@@ -170,7 +177,7 @@ class Compactor:
             settings = {key: value for key, value in asked.items() if tools or key not in _TOOLS}
             ask = self._asking(settings, summary_request())
             return await open_fitting(
-                summarised, partial(shorter, summarised, within_turns=True), ask
+                summarised, partial(_shorter, summarised, within_turns=True), ask
             )
 
         async def sealed(text: str) -> str:
@@ -214,6 +221,15 @@ class Compactor:
             if stored is not None and all(item.type != COMPACTION for item in stored.output):
                 return None if stored.usage is None else stored.usage.total_tokens
         return None
+
+
+async def _aside(items: Sequence[bytes], work: Callable[[], T]) -> T:
+    """Return what reads a history, read in a thread if that takes milliseconds."""
+    return await run_sync(work) if sum(map(len, items)) > THREAD_OVER else work()
+
+
+async def _shorter(items: list[bytes], *, within_turns: bool = False) -> list[list[bytes]]:
+    return await _aside(items, lambda: list(shorter(items, within_turns=within_turns)))
 
 
 def _threshold(management: object) -> int | None:

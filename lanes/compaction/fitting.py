@@ -16,16 +16,15 @@ if TYPE_CHECKING:
     from lanes.ports import Event, Stream
 
     Open = Callable[[list[bytes]], Awaitable[Stream]]
+    Shorter = Callable[[], Awaitable[list[list[bytes]]]]
 
 
-async def open_fitting(
-    items: list[bytes], shorter: Callable[[], Iterator[list[bytes]]], opened: Open
-) -> Stream:
+async def open_fitting(items: list[bytes], shorter: Shorter, opened: Open) -> Stream:
     """Return the answer to the longest history that the backend takes.
 
     Args:
         items: The history.
-        shorter: Yields it shorter and shorter.
+        shorter: Returns it shorter and shorter.
         opened: Asks for the answer.
 
     Raises:
@@ -36,9 +35,13 @@ async def open_fitting(
     except UpstreamFault as fault:
         if fault.code != OVERFLOW:
             raise
-        left = shorter()
+        left = iter(await shorter())
         stream = await _next(left, opened, fault)
-        return _FittingStream(stream, lambda: left, opened)
+
+        async def rest() -> list[list[bytes]]:
+            return list(left)
+
+        return _FittingStream(stream, rest, opened)
 
 
 async def _next(left: Iterator[list[bytes]], opened: Open, fault: UpstreamFault) -> Stream:
@@ -57,13 +60,11 @@ class _FittingStream(StagedStream):
 
     Args:
         first: The first answer.
-        shorter: Yields what may be asked in its place.
+        shorter: Returns what may be asked in its place.
         opened: Asks for it.
     """
 
-    def __init__(
-        self, first: Stream, shorter: Callable[[], Iterator[list[bytes]]], opened: Open
-    ) -> None:
+    def __init__(self, first: Stream, shorter: Shorter, opened: Open) -> None:
         super().__init__(first)
         self.steering = first.steering
         self._first = first
@@ -79,7 +80,7 @@ class _FittingStream(StagedStream):
             await self._relay_stage(stream, filtered.receive)
             if filtered.fault is None:
                 return
-            left = self._shorter() if left is None else left
+            left = iter(await self._shorter()) if left is None else left
             stream = await self._open_stage(_opening(left, self._opened, filtered.fault))
 
 
