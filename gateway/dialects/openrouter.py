@@ -1,6 +1,6 @@
 """OpenRouter: it keeps no state, and refuses `store: true` and any `previous_response_id`.
 
-It requires an id and a status on the assistant's messages.
+It requires an id on the assistant's messages, and takes none with a status.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ DIALECT = Dialect(
         ReasoningForm.OPEN,
         parts=None,
         needs_id=frozenset({"message", "reasoning"}),
-        status="completed",
     ),
     hosts=("openrouter.ai",),
 )

@@ -16,12 +16,15 @@ from gateway.upstream.history.replay_form import (
 from gateway.upstream.token_counters import VLLM
 from lanes.stream.profile import Profile
 
+#: The phase of a message tells what a harmony model's template makes of it.
+_MESSAGE = frozenset({"type", "role", "content", "status", "phase"})
+
 DIALECT = Dialect(
     "vllm",
     Profile(ordered_indices=True),
     keeps_nulls=False,
     replay=ReplayForm(
-        {**CLOSED_KINDS, **CUSTOM_KINDS},
+        {**CLOSED_KINDS, **CUSTOM_KINDS, "message": _MESSAGE},
         ReasoningForm.TEXT,
         needs_id=frozenset({"reasoning"}),
         status="completed",

@@ -77,10 +77,12 @@ _STATUSES = {name: status for names in (_CODES, _TYPES) for status, name in name
     "insufficient_quota": 429,
     "overloaded_error": 503,
 }
+#: MiniMax's numbers of errors, which it puts beside the answer -> their status; others are 500.
+_BESIDE_STATUSES = {1002: 429, 1004: 401, 1008: 429, 1026: 400, 1027: 400, 1039: 429, 2013: 400}
 #: The keys of an error in the reference's form.
 _FIELDS = frozenset({"type", "code", "message", "param"})
 #: The keys that hold the message in other forms.
-_MESSAGE_KEYS = ("detail", "errors", "msg")
+_MESSAGE_KEYS = ("detail", "errors", "msg", "status_msg")
 #: The keys of `response.error` besides code and message, by the official SDK.
 _DETAILS = {
     "param": of(str),
@@ -144,6 +146,8 @@ def is_error_event(name: str | None, kind: str, event: Mapping[str, Any]) -> boo
     """
     if kind in ("error", "response.error") or event.get("error") or event.get("error_type"):
         return True
+    if _beside(event):
+        return True
     if kind.startswith("response."):
         return False
     if name == "error" or event.get("object") == "error" or event.get("success") is False:
@@ -155,7 +159,7 @@ def is_error_event(name: str | None, kind: str, event: Mapping[str, Any]) -> boo
 
 def reported_fault(event: dict[str, Any]) -> ReportedFault:
     """Return the fault in an error event: flat, nested, bare, a string or a list."""
-    error = event.get("error")
+    error = event.get("error") or _beside(event)
     if isinstance(error, list) and error:
         error = error[0]
     text = prose(error) if isinstance(error, str) else ""
@@ -167,6 +171,7 @@ def reported_fault(event: dict[str, Any]) -> ReportedFault:
     message = message[:_MAX_MESSAGE] or "The upstream reported an error without a message."
     own_code, kind, param = error.get("code"), _kind(error), error.get("param")
     own_status = _status(own_code) or _status(event.get("status"))
+    own_status = own_status or _BESIDE_STATUSES.get(_number(error.get("status_code")))
     status = own_status or _implied(own_code, kind)
     code = code_of(status, message, own_code, kind)
     if own_status is None and code in _OVERFLOW_CODES:
@@ -206,6 +211,17 @@ def prose(value: object) -> str:
     if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
         return "; ".join(filter(None, map(_detail, value)))
     return encode(value).decode()[:_MAX_TEXT] if value else ""
+
+
+def _beside(event: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the error that MiniMax puts beside an answer; 0 is none."""
+    told = event.get("base_resp")
+    code = told.get("status_code") if isinstance(told, dict) else None
+    return told if isinstance(told, dict) and type(code) is int and code else None
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
 
 
 def _detail(item: dict[str, Any]) -> str:

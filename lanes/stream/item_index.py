@@ -155,6 +155,12 @@ def integer(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
+def place(value: object) -> int | None:
+    """Return the value if it is a part's place in its item; vLLM says -1 where it has none yet."""
+    index = integer(value)
+    return None if index is None or index < 0 else index
+
+
 def is_item(value: object) -> bool:
     """Return whether the value is an item of any type."""
     return isinstance(value, dict) and isinstance(value.get("type"), str)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.codec import encode
 from lanes.stream.held_events import HeldEvents
-from lanes.stream.item_index import ItemIndex, integer, is_item, item_of
+from lanes.stream.item_index import ItemIndex, integer, is_item, item_of, place
 from lanes.stream.item_schema import PREFIXES, Seal
 from lanes.stream.item_states import HoldState, ItemState, ItemStep
 from lanes.stream.items import Item
@@ -180,7 +180,7 @@ class Output:
         item = self._target(event, kind) if kind is not None else None
         if kind is None or item is None or not item.open:
             return
-        index = integer(event.get(kind.index_key or ""))
+        index = place(event.get(kind.index_key or ""))
         part = item.part(kind, index)
         if part is None or not part.open or (index is None and part.pieces):
             item.open_part(kind, self._say, index, added)
@@ -200,8 +200,7 @@ class Output:
         part = self._part(event, kind)
         if part is None or part.text_done:
             return
-        source_id = event.get("item_id")
-        part.source_id = source_id
+        part.source_id = source_id = event.get("item_id")
         self.held.continue_open()
         part.delta(self._emit, without_private_keys(event, self._id))
         if isinstance(source_id, str) and not self._asked.padded:
@@ -222,10 +221,11 @@ class Output:
             return None
         if kind.index_key is None:
             return item.call
-        index = integer(event.get(kind.index_key))
+        index = (integer if event["type"] == kind.delta else place)(event.get(kind.index_key))
         part = item.part(kind, index)
         if part is None or (part.text_done and event["type"] == kind.delta):
             part = item.open_part(kind, self._say, index)
+        part.source_index = index if part.source_index is None else part.source_index
         return part
 
     def _target(self, event: dict[str, Any], kind: PartKind) -> Item | None:
@@ -265,7 +265,7 @@ class Output:
 
     def _annotate(self, sent: dict[str, Any]) -> bool:
         """Keep the annotation for the end of its part, if there is one it can belong to."""
-        index = integer(sent.get("content_index"))
+        index = place(sent.get("content_index"))
         part = self._open.part(OUTPUT_TEXT, index) if self._open is not None else None
         return part is not None and part.open and part.annotate(sent)
 

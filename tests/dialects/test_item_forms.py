@@ -12,7 +12,7 @@ from gateway.upstream.dialect import find
 from gateway.upstream.history.continuation import CONTINUE_MESSAGE
 from gateway.upstream.history.replay import replay_items
 from gateway.upstream.history.replay_form import OPEN_KINDS, ReasoningForm
-from lanes.codec import encode
+from lanes.codec import decode, encode
 from tests.dialects.strict import JUDGES, refuses
 from tests.dialects.test_strict import IMAGE, OPEN, SEAL, USER, assistant, call, output, thought
 from tests.dialects.test_tapes import reads
@@ -60,10 +60,18 @@ MESSAGES: dict[str, Item] = {
     ),
     "vllm": BARE | {"content": [text("ab")], "status": "completed"},
     "ollama": BARE | {"content": [text("ab")]},
-    **dict.fromkeys(("lmstudio", "xai", "groq"), KEPT),
-    "openrouter": KEPT | {"status": "completed"},
+    **dict.fromkeys(("lmstudio", "xai", "groq", "openrouter"), KEPT),
     "generic": {key: KEPT[key] for key in KEPT if key != "x"} | {"status": "completed"},
 }
+
+
+@pytest.mark.parametrize("dialect", JUDGES)
+def test_two_phases_stay_two_messages_where_that_is_taken(dialect: str) -> None:
+    """A harmony model comments, and then answers; Ollama refuses two messages at the end."""
+    said = [assistant(phase="commentary"), assistant(phase="final_answer", id="msg_2")]
+    request = find(dialect).request({"model": "m"}, [encode(item) for item in said])
+    kept = [item for item in decode(request)["input"] if item.get("role") == "assistant"]
+    assert len(kept) == (1 if dialect == "ollama" else 2)
 
 
 @pytest.mark.parametrize("dialect", JUDGES)
@@ -205,7 +213,7 @@ NEEDED: list[tuple[str, dict[str, Any], list[Item]]] = [
     ("ollama", {"reasoning": ReasoningForm.TEXT}, [PLAIN, assistant()]),
     ("xai", {"reasoning": ReasoningForm.OPEN}, [PLAIN, assistant()]),
     ("openrouter", {"needs_id": frozenset()}, [assistant()]),
-    ("openrouter", {"status": None}, [WHOLE]),
+    ("openrouter", {"status": "completed"}, [WHOLE]),
     ("huggingface", {"reasoning": ReasoningForm.TEXT}, [PLAIN, assistant()]),
 ]
 

@@ -137,8 +137,10 @@ ROWS: list[tuple[tuple[str, ...], Json, str]] = [
     (("xai",), {"include": ["web_search_call.results"]}, "include"),
     (("xai",), given(thought(), assistant()), "not found"),
     (("openrouter",), {"store": True}, "store"),
-    (("openrouter",), given(assistant(id="m")), "id and status"),
-    (("openrouter",), given(assistant(status="completed")), "id and status"),
+    (("generic",), given(assistant(id="m")), "id and status"),
+    (("generic",), given(assistant(status="completed")), "id and status"),
+    (("openrouter",), given(assistant()), "id is required"),
+    (("openrouter",), given(assistant(id="m", status="completed")), "unknown status"),
     (("huggingface",), {"reasoning": {"summary": "detailed"}}, "summary"),
     (("huggingface",), given(call()), "output of a tool"),
     (("huggingface",), given(call(), output()), "output of a tool"),
@@ -169,6 +171,8 @@ def test_it_takes_what_it_should(dialect: str) -> None:
     assert refuses(dialect, PLAIN) is None
     assert refuses(dialect, PLAIN | {"input": "hi"}) is None
     whole = assistant(id="msg_1", status="completed")
+    if dialect == "openrouter":
+        del whole["status"]
     assert refuses(dialect, PLAIN | given(whole)) is None
     if dialect != "huggingface":
         assert refuses(dialect, PLAIN | given(call(), output(), whole)) is None

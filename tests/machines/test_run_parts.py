@@ -224,3 +224,40 @@ def test_only_reasoning_hides_its_encrypted_content(asked: dict[str, Any]) -> No
             shown += [played.terminal["output"][0]] if kind == "compaction" else []
             assert [one["encrypted_content"] for one in shown] == ["gA"] * len(shown)
             assert len(played.run.entries()) == 1
+
+
+@pytest.mark.parametrize("first", [-1, None, 0])
+@pytest.mark.parametrize("end", [-1, None, 0])
+def test_an_announced_part_takes_the_place_of_its_deltas(first: Any, end: Any) -> None:
+    """vLLM announces the parts of its harmony models at -1, and fills them at 0."""
+    whole = {"type": "output_text", "text": "abc"}
+    over: Event = {"type": "response.output_text.done", "item_id": "m1", "text": "abc"}
+    events = [
+        opened(TEXT, content_index=first),
+        *(delta(piece, content_index=0) for piece in "abc"),
+        over | {"content_index": end},
+        closed(whole, content_index=end),
+    ]
+    played = play([created(), added(message(None)), *events, done(message("abc")), completed()])
+    assert parts(played) == [("output_text", "abc")]
+    assert played.types().count("content_part.added") == 1
+    assert [event["content_index"] for event in played.of("output_text.delta")] == [0, 0, 0]
+
+
+def test_the_next_part_has_another_place() -> None:
+    events = [opened(TEXT, content_index=-1), delta("a", content_index=0)]
+    played = play([created(), *events, delta("b", content_index=1), completed()])
+    assert parts(played) == [("output_text", "a"), ("output_text", "b")]
+
+
+def test_two_messages_in_a_row_stay_two() -> None:
+    """A harmony model comments, and then answers."""
+    said = [message("a", phase="commentary"), message("b", id="m2", phase="final_answer")]
+    events: list[Event] = []
+    for item in said:
+        bare = {key: item[key] for key in item if key != "content"}
+        events += [added(bare), delta(item["content"][0]["text"], item["id"]), done(item)]
+    for middle in (events, []):
+        played = play([created(), *middle, completed(said)])
+        assert [item["phase"] for item in played.output] == ["commentary", "final_answer"]
+        assert parts(played) == [("output_text", "a"), ("output_text", "b")]

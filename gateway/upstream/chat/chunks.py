@@ -50,6 +50,7 @@ class Choice(msgspec.Struct, gc=False):
     delta: Delta | None = None
     index: Any = 0
     finish_reason: Any = None
+    native_finish_reason: Any = None
     logprobs: Any = None
     message: Delta | None = None
     usage: Any = None

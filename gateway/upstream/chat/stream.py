@@ -14,9 +14,8 @@ from gateway.upstream.chat.chunks import holds_sealed, place, read, response_of
 from gateway.upstream.chat.omissions import NOTICES
 from gateway.upstream.chat.stream_ends import (
     Finishes,
-    error_event,
+    failure,
     is_cut,
-    is_fault,
     reported_error,
     terminal,
 )
@@ -156,16 +155,15 @@ class ChatConverter:
         for choice in chunk.choices or ():
             if choice is None or (self._first_only and place(choice)):
                 continue
-            if choice.error or is_fault(choice.finish_reason):
-                text = f"The backend ended its answer: {choice.finish_reason}."
-                self._last(None, encode(error_event(choice.error or text)))
+            if (error := failure(choice)) is not None:
+                self._last(None, encode(error))
                 return
             self._begin(chunk)
             self._whole = fresh and choice.message is not None
             self._choice(choice, place(choice))
             counts = counts or choice.usage
         self._note(chunk, counts)
-        if finished and self._usage is not None and len(self._items.out) == before:
+        if finished and usage(self._usage) is not None and len(self._items.out) == before:
             self._end()  # nothing but the usage could still come
 
     def _choice(self, choice: Choice, index: int) -> None:

@@ -9,6 +9,7 @@ from lanes.codec import decode_lenient, encode
 from lanes.stream.backend_errors import is_error_event
 
 if TYPE_CHECKING:
+    from gateway.upstream.chat.chunks import Choice
     from lanes.ports import Event
 
 #: `finish_reason`, in any vendor's words -> why the response is incomplete; None: it is complete.
@@ -64,6 +65,19 @@ class Finishes:
 def is_fault(finish: object) -> bool:
     """Return whether a `finish_reason` says that the backend failed."""
     return isinstance(finish, str) and finish.lower() in _FAULTS
+
+
+def failure(choice: Choice) -> dict[str, Any] | None:
+    """Return the `error` event of a choice that ends in a failure, None if it does not.
+
+    OpenRouter ends an answer by `stop` where only the native reason tells that its provider failed.
+    """
+    if choice.error:
+        return error_event(choice.error)
+    for reason in (choice.finish_reason, choice.native_finish_reason):
+        if choice.finish_reason and is_fault(reason):
+            return error_event(f"The backend ended its answer: {reason}.")
+    return None
 
 
 def is_cut(finish: object) -> bool:

@@ -117,16 +117,20 @@ def _outputs_after_calls(items: list[Item]) -> list[Item]:
 
 
 def _join_messages(items: list[Item]) -> list[Item]:
-    """Join consecutive messages of the assistant; each has one text already."""
+    """Join consecutive messages of one phase of the assistant; each has one text already."""
     kept: list[Item] = []
     for item in items:
         last = kept[-1] if kept else None
-        if last is not None and _is_words(last) and _is_words(item):
+        if last is not None and _is_words(last) and _is_words(item) and _same_phase(last, item):
             text = f"{last['content'][0]['text']}\n\n{item['content'][0]['text']}"
             kept[-1] = {**last, "content": [{**last["content"][0], "text": text}]}
         else:
             kept.append(item)
     return kept
+
+
+def _same_phase(last: Item, item: Item) -> bool:
+    return last.get("phase") == item.get("phase")
 
 
 def _is_words(item: Item) -> bool:

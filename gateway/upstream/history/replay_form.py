@@ -63,7 +63,7 @@ class ReplayForm:
     needs_id          the types of the assistant's items that must have an id
     status            the status of every assistant message, whole or cut; None sends none
     joins_text        it reads one text of an assistant message, so several texts become one, and so
-                      do consecutive messages
+                      do consecutive messages of one phase
     object_arguments  the arguments of a call must be a JSON object; others are sent as `{}`
     text_outputs      the output of a call must be one text
     calls_as_text     it accepts no calls, so calls and their outputs are described in messages

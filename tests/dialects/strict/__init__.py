@@ -115,7 +115,7 @@ JUDGES: dict[str, Judge] = {
     # Nobody knows: the strictest that a look-alike with the official types may be.
     "generic": _stateless(items=(given.named_message, given.SEALED)),
     "openrouter": _stateless(
-        asked.without("store", True), items=(given.named_message, given.UNSEALED)
+        asked.without("store", True), items=(given.message_by_id, given.UNSEALED)
     ),
     "huggingface": _stateless(
         asked.summary_auto, items=(given.kinds_of(given.BASIC), given.no_call, given.NO_REASONING)

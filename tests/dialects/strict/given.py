@@ -125,6 +125,15 @@ def named_message(item: Json) -> str | None:
     return None if item.get("role") != "assistant" or named else "id and status are required"
 
 
+def message_by_id(item: Json) -> str | None:
+    """Require an id and refuse a status on the assistant's messages."""
+    if item.get("role") != "assistant":
+        return None
+    if "status" in item:
+        return "unknown status"
+    return None if isinstance(item.get("id"), str) else "an id is required"
+
+
 # Reasoning
 
 

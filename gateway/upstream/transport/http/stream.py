@@ -41,7 +41,7 @@ class HttpStream:
 
         self._sink = keep
         try:
-            self._reply.start(self._receive)
+            self._reply.start(self._receive_unknown)
             await self._reply.until(arrival)
             self._kept = self._kept or self._body.finish()
         except BaseException:
@@ -65,7 +65,7 @@ class HttpStream:
             if self._kept:
                 sink(self._kept)
             if self._wanted:
-                reply.start(self._receive)
+                reply.start(self._receive if self._body.plain else self._receive_unknown)
             await reply.end()
             if self._wanted and (last := self._body.finish()):
                 sink(last)
@@ -96,12 +96,18 @@ class HttpStream:
         """Read again. Idempotent."""
         self._reply.resume()
 
+    def _receive_unknown(self, data: bytes) -> None:
+        """Take a read while it is not sure what the body is."""
+        self._receive(data)
+        if self._body.plain:
+            self._split = self._body.splitter.feed
+            if self._wanted and self._sink is not _discard:
+                self._reply.start(self._receive)
+
     def _receive(self, data: bytes) -> None:
         try:
             events = self._split(data)
             if events:
-                if self._body.plain:
-                    self._split = self._body.splitter.feed
                 self._sink(events)
         except Exception as error:  # noqa: BLE001  `relay` raises it, not the event loop (D18)
             self._reply.fail(error)
