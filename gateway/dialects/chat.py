@@ -2,16 +2,6 @@
 
 from __future__ import annotations
 
-from gateway.upstream.chat.request import shape
-from gateway.upstream.chat.stream import converter
-from gateway.upstream.dialect import Dialect
-from lanes.stream.profile import Profile
+from gateway.upstream.chat_service import chat_service
 
-DIALECT = Dialect(
-    "chat",
-    Profile(),
-    path="/chat/completions",
-    keeps_nulls=False,
-    shape=shape,
-    converter=converter,
-)
+DIALECT = chat_service("chat")

@@ -1,27 +1,22 @@
-"""Mistral AI's own service.
-
-It refuses a user right after a tool, and ids of calls that are not nine letters and digits.
-"""
+"""Mistral: it thinks in parts of the content, and refuses every key that it does not know."""
 
 from __future__ import annotations
 
 import re
-from functools import partial
 
-from gateway.upstream.chat.request import shape
-from gateway.upstream.chat.stream import converter
+from gateway.upstream.chat.return_form import ReasoningReturn, ReturnForm
 from gateway.upstream.chat.template import TemplateForm
-from gateway.upstream.dialect import Dialect
-from lanes.stream.profile import Profile
+from gateway.upstream.chat_service import chat_service
 
-DIALECT = Dialect(
+DIALECT = chat_service(
     "mistral",
-    Profile(),
-    path="/chat/completions",
-    keeps_nulls=False,
-    shape=partial(
-        shape, template=TemplateForm(user_follows=False, call_id=re.compile("[a-zA-Z0-9]{9}"))
+    hosts=("api.mistral.ai", "codestral.mistral.ai"),
+    template=TemplateForm(user_follows=False, call_id=re.compile("[a-zA-Z0-9]{9}")),
+    returned=ReturnForm(ReasoningReturn.ALWAYS, "content"),
+    extras=frozenset({"random_seed", "safe_prompt", "prompt_mode", "guardrails"}),
+    refuses=frozenset(
+        {"max_completion_tokens", "stream_options", "logprobs", "top_logprobs", "logit_bias"}
+        | {"seed", "service_tier", "store", "user", "verbosity", "prompt_cache_retention"}
+        | {"safety_identifier", "modalities", "web_search_options"}
     ),
-    converter=converter,
-    hosts=("api.mistral.ai",),
 )

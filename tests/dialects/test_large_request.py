@@ -47,8 +47,13 @@ ITEMS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("name", dialect_names())
 def test_it_is_the_same_request(name: str) -> None:
-    dialect, items = find(name), [encode(item) for item in ITEMS]
-    body = {"model": "m", "input": ITEMS, "instructions": TEXT}
+    given = ITEMS
+    if name == "mistral":  # its ids are hashes, and of the mark where an id is absurdly long
+        given = [
+            item | {"call_id": item["call_id"][:9]} if "call_id" in item else item for item in ITEMS
+        ]
+    dialect, items = find(name), [encode(item) for item in given]
+    body = {"model": "m", "input": given, "instructions": TEXT}
     asked = large_request(dialect, body, items)
     assert json.loads(asked) == json.loads(dialect.request(body, items))
     assert asked == dialect.request(body, items)

@@ -11,7 +11,7 @@ TEXT = (TOP / "docs" / "field-cases.md").read_text("utf-8")
 ROWS = {
     line.split("|")[1].strip(): re.findall(r"`([\w/]+\.py)`", line.split("|")[4])
     for line in TEXT.splitlines()
-    if re.match(r"\| B\d", line)
+    if re.match(r"\| [BC]\d", line)
 }
 
 
@@ -22,8 +22,8 @@ def cited() -> dict[str, set[str]]:
         if path == Path(__file__):
             continue
         text = path.read_text("utf-8")
-        for number in re.findall(r"\bB(\d\d)\b|\bdef test_b(\d\d)_", text):
-            places[f"B{''.join(number)}"].add(path.relative_to(TOP / "tests").as_posix())
+        for case in re.findall(r"\b[BC]\d\d\b|(?<=\bdef test_)[bc]\d\d(?=_)", text):
+            places[case.upper()].add(path.relative_to(TOP / "tests").as_posix())
     return places
 
 

@@ -34,6 +34,7 @@ class TemplateForm:
     user_follows   a message of the user may follow a tool's; else the assistant says a word between
     calls          it accepts calls and their outputs; else both are described in messages
     texts_only     a content is one text, and what is none is named in it
+    names_outputs  the output of a call names its tool
     call_id        what the id of a call must look like: others become 9 letters and digits
     """
 
@@ -42,4 +43,5 @@ class TemplateForm:
     user_follows: bool = True
     calls: bool = True
     texts_only: bool = False
+    names_outputs: bool = False
     call_id: re.Pattern[str] | None = None

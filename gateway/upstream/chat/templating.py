@@ -26,13 +26,7 @@ _BETWEEN: Final = "\n\n"
 
 def in_template(messages: Sequence[Message], form: TemplateForm) -> list[Message]:
     """Return the messages in a form that the template accepts; the assistant's are never last."""
-    kept = _system_placed([*messages], form.system)
-    if form.texts_only:
-        kept = [_as_text(message) for message in kept]
-    if not form.calls:
-        kept = _calls_described(kept)
-    if form.call_id is not None:
-        kept = _with_ids(kept, form.call_id)
+    kept = _each_in_form(_system_placed([*messages], form.system), form)
     if form.alternates:
         kept = _user_first(kept)
     if not form.user_follows:
@@ -42,6 +36,34 @@ def in_template(messages: Sequence[Message], form: TemplateForm) -> list[Message
     if kept and kept[-1]["role"] in ("assistant", "system"):
         text = CONTINUE_TEXT if kept[-1]["role"] == "assistant" else BEGIN_TEXT
         kept.append({"role": "user", "content": text})
+    return kept
+
+
+def _each_in_form(messages: list[Message], form: TemplateForm) -> list[Message]:
+    """Bring each message into form, whatever its place."""
+    kept = messages
+    if form.texts_only:
+        kept = [_as_text(message) for message in kept]
+    if not form.calls:
+        kept = _calls_described(kept)
+    if form.names_outputs:
+        kept = _outputs_named(kept)
+    if form.call_id is not None:
+        kept = _with_ids(kept, form.call_id)
+    return kept
+
+
+def _outputs_named(messages: list[Message]) -> list[Message]:
+    """Name the tool of each output; the message of its call comes before it."""
+    names: dict[str, str] = {}
+    kept = []
+    for message in messages:
+        for call in message.get("tool_calls", ()):
+            names[call["id"]] = call["function"]["name"]
+        named = (
+            {"name": names.get(message["tool_call_id"], "")} if message["role"] == "tool" else {}
+        )
+        kept.append(message | named)
     return kept
 
 
