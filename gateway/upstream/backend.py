@@ -288,7 +288,7 @@ class Backend:
 class PeekableStream(Stream, Protocol):
     """A stream whose first events can be read before it is relayed."""
 
-    async def first(self) -> list[Event]:
+    async def first(self, meant: Callable[[Event], bool]) -> list[Event]:
         """Wait for its first events (see `HttpStream.first`)."""
 
 

@@ -44,10 +44,10 @@ class ResponsesStream:
         self.release, self.close = stream.release, stream.close
         self.afterwards = stream.afterwards
 
-    async def first(self) -> list[Event]:
+    async def first(self, meant: Callable[[Event], bool]) -> list[Event]:
         """Wait for the first events (see `HttpStream.first`)."""
         try:
-            return await self._stream.first()
+            return await self._stream.first(meant)
         except UpstreamFault as fault:
             self._notice(fault)
             raise

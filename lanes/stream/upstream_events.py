@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+from lanes.codec import decode_lenient
 from lanes.stream.backend_errors import is_error_event
 from lanes.stream.passthrough import BEGINNINGS, NOISE, TERMINALS
 
@@ -43,6 +44,16 @@ def meanings(name: str | None, value: object) -> list[tuple[str, Event]]:
     if is_error_event(name, kind, value):
         return [(ERROR, value)]
     return [(kind, value)] if kind.startswith("response.") and kind not in NOISE else []
+
+
+def says_something(event: tuple[str | None, bytes]) -> bool:
+    """Return whether an event carries anything, a chunk of Chat Completions included."""
+    name, data = event
+    try:
+        value = decode_lenient(data)
+    except ValueError:
+        return not carries_nothing(data)
+    return bool(meanings(name, value)) or (isinstance(value, dict) and bool(value.get("choices")))
 
 
 def carries_nothing(data: bytes) -> bool:

@@ -109,6 +109,7 @@ FIRST_EVENTS = {
     "bare": data({"error": "overloaded"}),
     "failed": failed(),
     "unended": data({"error": {"message": "busy", "code": 503}})[:-2],
+    "after pings": data("null") + data({"type": "ping"}) + error_event(code="server_error"),
 }
 
 
@@ -119,6 +120,15 @@ async def test_when_its_first_event_is_an_error(kind: str) -> None:
         await exchange.send(b": hold on\n\n", FIRST_EVENTS[kind])
         if kind == "unended":
             await exchange.end()
+        await answered(of, "second", "s")
+
+
+async def test_when_an_error_comes_a_while_after_a_ping() -> None:
+    async with several(CHAIN) as of:
+        exchange = await of["first"].asked("a", model="m")
+        await exchange.send(data({"type": "ping"}))
+        await of["first"].usable("b")
+        await exchange.send(error_event(code="server_error"))
         await answered(of, "second", "s")
 
 

@@ -33,7 +33,7 @@ class Quiet:
         self.draining = False
         self.then: Callable[[], None] | None = None
 
-    async def first(self) -> list[Event]:
+    async def first(self, _: Callable[[Event], bool]) -> list[Event]:
         await self.over.wait()
         raise backend_fault("cut")
 
@@ -124,7 +124,7 @@ async def cancel(line: Line) -> None:
 async def first(line: Line) -> None:
     line.inner["a"].over.set()
     with pytest.raises(UpstreamFault):
-        await line.streams["a"].first()
+        await line.streams["a"].first(bool)
 
 
 class Steered(Quiet):

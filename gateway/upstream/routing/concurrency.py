@@ -75,10 +75,10 @@ class _StreamWithTurn:
         """The profile of the inner stream."""
         return self._stream.profile
 
-    async def first(self) -> list[Event]:
+    async def first(self, meant: Callable[[Event], bool]) -> list[Event]:
         """Wait for the first events (see `HttpStream.first`)."""
         try:
-            return await self._stream.first()
+            return await self._stream.first(meant)
         except BaseException:
             self._stream.afterwards(self._end)
             raise

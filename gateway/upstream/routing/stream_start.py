@@ -9,6 +9,7 @@ from gateway.upstream.transport.faults import backend_fault
 from lanes.codec import decode_lenient
 from lanes.stream.backend_errors import ERROR_CODES, is_error_event, reported_fault
 from lanes.stream.passthrough import BEGINNINGS
+from lanes.stream.upstream_events import says_something
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 #: Codes of a `response.failed` that are the backend's trouble; others are about the request.
 _TROUBLES: Final = frozenset({"server_error", "rate_limit_exceeded"})
+_EMPTY: Final = "The backend ended its answer before it said anything."
 
 
 async def fault_at_start(stream: PeekableStream, *, last: bool) -> UpstreamFault | None:
@@ -29,9 +31,12 @@ async def fault_at_start(stream: PeekableStream, *, last: bool) -> UpstreamFault
         last: Nobody else could step in, so the only fault that counts is a part of the history that
             the backend refuses.
     """
-    events = await stream.first()
-    fault = _refusal(events)
-    return fault if fault is not None or last else _trouble(events)
+    events = await stream.first(says_something)
+    if not events:
+        return None if last else backend_fault(_EMPTY)
+    meant = [event for event in events if says_something(event)]
+    fault = _refusal(meant)
+    return fault if fault is not None or last else _trouble(meant)
 
 
 def passes(fault: UpstreamFault) -> bool:
@@ -41,9 +46,7 @@ def passes(fault: UpstreamFault) -> bool:
 
 def _trouble(events: Sequence[Event]) -> UpstreamFault | None:
     """Return why another upstream may do better, if it may."""
-    if not events:
-        return backend_fault("The backend ended its answer before it said anything.")
-    fault = _fault_in(events[0])
+    fault = _fault_in(events[0]) if events else None
     if fault is None or fault.code in ERROR_CODES - _TROUBLES:
         return None
     return fault if passes(fault) else None

@@ -27,23 +27,27 @@ class HttpStream:
         #: HTTP has no way to pass a steer to the backend.
         self.steering = None
 
-    async def first(self) -> list[Event]:
+    async def first(self, meant: Callable[[Event], bool] = bool) -> list[Event]:
         """Return the first events, which `relay` passes on later; none if the body has none.
 
         Raises UpstreamFault as `relay` does. Cancelling closes the connection. Call once.
+
+        Args:
+            meant: Whether an event is one to wait for.
         """
         arrival = asyncio.get_running_loop().create_future()
 
         def keep(events: list[Event]) -> None:
             self._kept += events
-            if not arrival.done():
+            if not arrival.done() and any(map(meant, events)):
                 arrival.set_result(None)
 
         self._sink = keep
         try:
             self._reply.start(self._receive_unknown)
             await self._reply.until(arrival)
-            self._kept = self._kept or self._body.finish()
+            if not arrival.done():
+                self._kept += self._body.finish()
         except BaseException:
             self.close()
             raise

@@ -64,7 +64,7 @@ class WebSocketStream(FaultHolder):
         if self._fault is not None:
             self._raise_fault()
 
-    async def first(self) -> list[Event]:
+    async def first(self, _: Callable[[Event], bool] = bool) -> list[Event]:
         """Return the first events, which `relay` passes on later; none if the response has none."""
         await self.head()
         return list(self._kept)
