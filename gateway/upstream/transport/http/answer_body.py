@@ -1,4 +1,4 @@
-"""The body of one answer: what its first bytes show it to be, and the events in it. Pure.
+"""The body of one answer: what its first bytes show it to be, and the events in it (D45). Pure.
 
 Backends and the proxies before them name the type of a body wrongly, or not at all, and some
 compress what was not to be compressed. So the bytes decide.
