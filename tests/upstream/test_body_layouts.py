@@ -93,10 +93,17 @@ def test_one_whole_value(
         assert values(read(chunks)) == (value if isinstance(value, list) else [value])
 
 
-@given(st.lists(OBJECTS, min_size=1, max_size=4), CUTS, st.sampled_from(["", "gzip", "deflate"]))
-def test_a_compressed_body(objects: list[Any], cuts: list[int], named: str) -> None:
+@given(
+    st.lists(OBJECTS, min_size=1, max_size=4),
+    CUTS,
+    st.sampled_from(["", "gzip", "deflate"]),
+    st.sampled_from(["named", "swapped", "not packed"]),
+)
+def test_a_compressed_body(objects: list[Any], cuts: list[int], named: str, how: str) -> None:
     plain = b"".join(b"data: %b\n\n" % json.dumps(one).encode() for one in objects)
-    packed = zlib.compress(plain) if named == "deflate" else gzip.compress(plain)
+    deflated = (named == "deflate") != (how == "swapped" and bool(named))
+    packed = zlib.compress(plain) if deflated else gzip.compress(plain)
+    packed = plain if how == "not packed" else packed
     headers = {"content-encoding": named} if named else {}
     assert values(read(cut(packed, cuts), headers)) == objects
 

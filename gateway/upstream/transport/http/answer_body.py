@@ -7,6 +7,7 @@ compress what was not to be compressed. So the bytes decide.
 from __future__ import annotations
 
 import zlib
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from gateway.upstream.transport.faults import answer_fault, backend_fault
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 #: How much of a body that is no stream is kept for its fault.
 _MAX_KEPT: Final = 64 * 1024
-_BOM, _GZIP, _PAGE = b"\xef\xbb\xbf", b"\x1f", b"<"
+_BOM, _PAGE = b"\xef\xbb\xbf", b"<"
+#: How compressed bodies begin; the latter is a letter, too.
+_GZIP, _ZLIB = b"\x1f", b"x"
 #: What begins a line of an event stream.
 _FIELDS: Final = (b":", b"data", b"event", b"id", b"retry")
 _ENCODING: Final = "content-encoding"
@@ -41,18 +44,19 @@ class AnswerBody:
         self.splitter = SseSplitter(max_event_bytes)
         self._status = status
         self._headers = headers
+        self._named = encoding(headers) not in ("identity", "")  # as compressed, which may be wrong
         self._inflater: zlib._Decompress | None = None
-        if encoding(headers) not in ("identity", ""):
-            self._inflater = zlib.decompressobj(_AUTOMATIC)
-        self._begun = self._is_page = False
+        self._looked = self._begun = self._is_page = False
         self._kept: bytearray | None = bytearray()  # the body up to its first event
         #: Whether what follows may go to `splitter` at once.
         self.plain = False
 
     def feed(self, data: bytes) -> list[Event]:
         """Return the events of one read. Raises UpstreamFault where the body cannot be one."""
-        if not self._begun and self._inflater is None and data.startswith(_GZIP):
-            self._inflater = zlib.decompressobj(_AUTOMATIC)
+        if data and not self._looked:
+            self._looked = True
+            packed = data.startswith((_GZIP, _ZLIB) if self._named else _GZIP)
+            self._inflater = zlib.decompressobj(_AUTOMATIC) if packed else None
         if self._inflater is None:
             return self._read(data)
         events: list[Event] = []
@@ -105,12 +109,11 @@ def is_readable(headers: Mapping[str, str]) -> bool:
 
 def unpacked(headers: Mapping[str, str], body: bytes) -> tuple[Mapping[str, str], bytes]:
     """Return the headers and the beginning of a whole body, as it was before it was compressed."""
-    if encoding(headers) in ("identity", "") and not body.startswith(_GZIP):
+    if not is_readable(headers):
         return headers, body
-    try:
-        body = zlib.decompressobj(_AUTOMATIC).decompress(body, _MAX_KEPT)
-    except zlib.error:
-        return headers, body
+    with suppress(zlib.error):
+        if body.startswith((_GZIP, _ZLIB)):
+            body = zlib.decompressobj(_AUTOMATIC).decompress(body, _MAX_KEPT)
     return {name: headers[name] for name in headers if name != _ENCODING}, body
 
 
