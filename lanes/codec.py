@@ -50,17 +50,16 @@ def check_depth(value: Any, data: bytes) -> None:
 def decode_lenient(data: bytes) -> Any:
     """Read what a backend wrote, and repair what strict JSON refuses. Raises ValueError.
 
-    NaN becomes null, infinities the largest number there is, a lone surrogate U+FFFD. Ask
-    `check_depth` before writing it again.
+    NaN becomes null, infinities the largest number there is, a lone surrogate U+FFFD; a second
+    `data:` before it is none. Ask `check_depth` before writing it again.
     """
     try:
         return _decode(data)
     except (ValueError, RecursionError):
         pass
     try:
-        value = json.loads(
-            data.decode("utf-8", "replace"), parse_constant=_constant, parse_float=_clamped
-        )
+        text = data.lstrip().removeprefix(b"data:").decode("utf-8", "replace")
+        value = json.loads(text, parse_constant=_constant, parse_float=_clamped)
         return _decode(
             json.dumps(value, ensure_ascii=False)
             .encode("utf-16", "surrogatepass")

@@ -18,6 +18,7 @@ DEEP = b"[" * 100_000
 
 REPAIRED: list[tuple[bytes, Any]] = [
     (b'{"a":NaN}', {"a": None}),
+    (b' data: {"a":1}', {"a": 1}),
     (b"[Infinity,-Infinity,1e999,-1e999]", [FAR, -FAR, FAR, -FAR]),
     (b'"\\ud83d"', "\ufffd"),
     (b'{"\\udc00x":"\\ud83d\\ude00"}', {"\ufffdx": "😀"}),
