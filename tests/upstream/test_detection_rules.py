@@ -37,7 +37,6 @@ HERE = EndpointStatus.PRESENT
         ("https://api.x.ai/v1", "xai"),
         ("https://us-east-1.api.x.ai/v1", "xai"),
         ("https://api.groq.com/openai/v1", "groq"),
-        ("https://api.mistral.ai/v1", "mistral"),
         ("https://openrouter.ai/api/v1", "openrouter"),
         ("https://router.huggingface.co/v1", "huggingface"),
         ("https://ollama.com/v1", "ollama"),
