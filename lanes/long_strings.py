@@ -13,12 +13,13 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
 from lanes.codec import decode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 #: Bytes from which on a string is cut out.
 LONG: Final = 4096
@@ -96,7 +97,7 @@ class LongStrings:
         pieces: list[bytes | memoryview] = [head]
         for part in parts:
             pieces += (self._strings[int(part[:_DIGITS])], part[_DIGITS + _TAIL :])
-        return b"".join(pieces)
+        return joined(pieces)
 
     def restored_size(self, data: bytes) -> int:
         """Return how many bytes `restore` would make of it."""
@@ -125,6 +126,11 @@ class LongStrings:
         return b"%b%0*d%b" % (self._mark, _DIGITS, number, b" ." if _has_blank(string) else b"..")
 
 
+def without_long_strings(data: bytes) -> bytes:
+    """Return JSON of which only the short strings are wanted, in steps that are all short."""
+    return LongStrings().cut(data) if len(data) > _WINDOW else data
+
+
 def values_in(data: bytes) -> int:
     """Return how many values some JSON holds, the items of arrays and the pairs of objects."""
     if _values(data) < 1000:
@@ -143,9 +149,25 @@ def _values(outside: bytes) -> int:
     return outside.count(b",") + outside.count(b"[") + outside.count(b"{")
 
 
+def joined(pieces: Iterable[bytes | memoryview]) -> bytes:
+    """Return what `b"".join` does; it copies a window at a time."""
+    whole = BytesIO()  # it grows without being copied, and nor does its value
+    for piece in pieces:
+        if len(piece) <= _WINDOW:
+            whole.write(piece)
+            continue
+        view = memoryview(piece)
+        for at in range(0, len(view), _WINDOW):
+            whole.write(view[at : at + _WINDOW])
+    return whole.getvalue()
+
+
 def string_end(data: bytes, at: int) -> int:
     """Return where the quote is that ends the string whose content begins at `at`; -1 if none."""
-    end = data.find(b'"', at)
+    end, searched = -1, at
+    while end < 0 and searched < len(data):
+        end = data.find(b'"', searched, searched + _WINDOW)
+        searched += _WINDOW
     if end < 0 or data[end - 1] != _BACKSLASH:
         return end
     while (match := _CONTENT.match(data, at, at + _WINDOW)) and match.end() > at:
@@ -156,10 +178,10 @@ def string_end(data: bytes, at: int) -> int:
 def _plain(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, memoryview]]:
     """Yield what can be cut out of a long string: from where to where, and what stands for it."""
     view = memoryview(data)
-    escapes = data.count(b"\\", start, end)
+    escapes = _count(data, b"\\", start, end)
     if not escapes:
         yield start, end, view[start:end]
-    elif escapes == data.count(b"\\/", start, end):
+    elif escapes == _count(data, b"\\/", start, end):
         yield start, end, memoryview(_without_escaped_slashes(data, start, end))
     elif escapes * _FEW < end - start:
         at = start
@@ -171,10 +193,19 @@ def _plain(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, memory
             at = stop + (6 if data[stop + 1 : stop + 2] == b"u" else 2)
 
 
+def _count(data: bytes, mark: bytes, start: int, end: int) -> int:
+    """Return what `data.count` does, for a mark that cannot overlap with itself."""
+    more = len(mark) - 1
+    windows = range(start, end, _WINDOW)
+    return sum(data.count(mark, at, min(at + _WINDOW + more, end)) for at in windows)
+
+
 def _is_word(data: bytes, start: int, stop: int) -> bool:
     """Return whether this is one word, and no part of JSON that is the content of the string."""
     return data[start] not in b":," and not any(
-        data.find(mark, start, stop) >= 0 for mark in (b" ", b"[", b"]", b"{", b"}")
+        data.find(mark, at, min(at + _WINDOW, stop)) >= 0
+        for at in range(start, stop, _WINDOW)
+        for mark in (b" ", b"[", b"]", b"{", b"}")
     )
 
 
@@ -186,7 +217,7 @@ def _without_escaped_slashes(data: bytes, start: int, end: int) -> bytes:
         stop += data[stop - 1] == _BACKSLASH
         pieces.append(data[start:stop].replace(b"\\/", b"/"))
         start = stop
-    return b"".join(pieces)
+    return joined(pieces)
 
 
 def _has_blank(string: memoryview) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -10,9 +11,10 @@ import anyio
 from gateway.client.contained import contained
 from gateway.client.frame_queue import FrameQueue
 from gateway.client.frames import FrameRefusal, read
-from gateway.client.large_frames import LARGE, FrameLimits
+from gateway.client.large_frames import SMALL, FrameLimits, is_large
 from gateway.client.outbox import SocketOutbox
 from gateway.client.paced_writer import WaterMarks
+from gateway.client.turns import SHARE, TURNS
 from gateway.config.configured_upstreams import default_model
 from lanes.board import Board, LaneState
 from lanes.errors import ClientFault, UpstreamFault, cancelled
@@ -107,10 +109,10 @@ class ClientConnection:
                 while (message := await receive())["type"] != "websocket.disconnect":
                     if message["type"] == EXPIRED:
                         self._expire()
-                    elif self._queue.busy or len(message["bytes"]) >= LARGE:
-                        self._on_large(message["bytes"], is_text=message["is_text"])
                     else:
-                        self._on_frame(message["bytes"], message["is_text"])
+                        await self._receive(message["bytes"], is_text=message["is_text"])
+                    if self._socket.rest:
+                        self._socket.caught_up()
                 self._tasks.cancel_scope.cancel()
         finally:
             age.cancel()
@@ -157,6 +159,18 @@ class ClientConnection:
         if self._board.active:
             with anyio.move_on_after(timeout):
                 await self._idle.wait()
+
+    async def _receive(self, data: bytes, *, is_text: bool) -> None:
+        """Act on a frame, in turn with those of other connections."""
+        start = perf_counter()
+        if self._queue.busy or (len(data) > SMALL and is_large(data)):
+            self._on_large(data, is_text=is_text)
+            return
+        if TURNS.waiting or start < TURNS.busy_until - SHARE:
+            await TURNS.wait(len(data))
+            start = perf_counter()
+        self._on_frame(data, is_text)
+        TURNS.busy_until = max(TURNS.busy_until, start) + 2 * (perf_counter() - start)
 
     def _on_large(self, data: bytes, *, is_text: bool) -> None:
         """Have a large frame read aside, and whatever comes before that is done after it."""

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
-from gateway.client.large_frames import LARGE, read_large
+from gateway.client.large_frames import is_large, read_large
 from gateway.cpu_thread import run_in_cpu_thread
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class FrameQueue:
             self._bytes -= len(data)
             if self._bytes <= _MAX_WAITING:
                 self._socket.go_on()
-            if len(data) < LARGE:
+            if not is_large(data):
                 take(data, is_text, None)
                 await asyncio.sleep(0)
             else:

@@ -27,6 +27,8 @@ _REASONS = {
     "Invalid UTF-8 encoded string": _NOT_UTF8,
 }
 _MAX_PAIRS, _MAX_KEY, _MAX_VALUE = 16, 64, 512
+#: Tools of one create, since each snapshot holds all of them.
+_MAX_TOOLS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +143,8 @@ def create_of(
         message = "'background' must not be true: it is not supported over WebSocket."
         raise client_fault(message, "invalid_value", "background")
     generate = fields.get("generate", True)
-    return Create(
-        stream_id,
-        body,
-        body.get("previous_response_id"),
-        generate=generate,
-        size=size,
-        compacts=_take_trigger(body, generate=generate),
-    )
+    compacts, parent = _take_trigger(body, generate=generate), body.get("previous_response_id")
+    return Create(stream_id, body, parent, generate=generate, size=size, compacts=compacts)
 
 
 def _take_trigger(body: dict[str, Any], *, generate: bool) -> bool:
@@ -228,6 +224,9 @@ def _input(key: str, value: object) -> None:
 
 def _tools(key: str, value: object) -> None:
     _typed("an array of objects or null", list, null=True)(key, value)
+    if isinstance(value, list) and len(value) > _MAX_TOOLS:
+        message = f"'{key}' has {len(value)} tools; at most {_MAX_TOOLS} are allowed."
+        raise client_fault(message, "invalid_value", key)
     _objects(key, value)
 
 

@@ -40,7 +40,9 @@ MAX_REST: Final = 16 * 1024 * 1024
 #: Values in a frame, and in one item or setting: the items of arrays and the pairs of objects.
 MAX_VALUES, MAX_VALUES_IN_ONE = 250_000, 50_000
 #: Bytes and values of all that is no input: each snapshot may repeat it, once its shape is checked.
-MAX_SETTINGS, MAX_SETTING_VALUES = 4 * 1024 * 1024, 25_000
+MAX_SETTINGS, MAX_SETTING_VALUES = 2 * 1024 * 1024, 25_000
+#: Bytes of a string that is a whole input, and of a steer.
+MAX_TEXT = 4 * 1024 * 1024
 #: What an item may be called by.
 _NAMES: Final = ("id", "call_id", "approval_request_id")
 
@@ -49,13 +51,22 @@ _read_object = msgspec.json.Decoder(dict[str, Raw]).decode
 _read_array = msgspec.json.Decoder(list[Raw]).decode
 
 
+#: Bytes up to which a frame is read at once whatever is in it, and objects in a larger one.
+SMALL, _MANY_OBJECTS = 8 * 1024, 500
+
+
+def is_large(data: bytes) -> bool:
+    """Return whether a frame takes so long that it is read aside."""
+    return len(data) >= LARGE or (len(data) > SMALL and data.count(b"{") > _MANY_OBJECTS)
+
+
 @dataclass(frozen=True, slots=True)
 class FrameLimits:
     """What a gateway's settings allow in a frame.
 
     Attributes:
         items: Items in the input of one create.
-        steer_bytes: Bytes of a steer, where that is more than `MAX_SETTINGS`.
+        steer_bytes: Bytes of a steer, where that is more than `MAX_TEXT`.
     """
 
     items: int
@@ -170,7 +181,7 @@ def _input(data: bytes, strings: LongStrings, max_items: int) -> Any:
     except msgspec.ValidationError:  # a string, or something that a later check refuses
         _check_values(data, "input")
         value = decode(data)
-        if strings.restored_size(data) <= MAX_SETTINGS or not isinstance(value, str):
+        if strings.restored_size(data) <= MAX_TEXT or not isinstance(value, str):
             return decode(strings.restore(data)) if isinstance(value, str) else value
         items = [Raw(encode(item)) for item in input_items(value)]
     if len(items) > max_items:
@@ -198,7 +209,7 @@ def _check_values(data: bytes, where: str) -> None:
 
 def _check_steer(data: bytes, steer_bytes: int) -> None:
     """Raise ClientFault for a steer that is too large to send its input back."""
-    if len(data) > max(MAX_SETTINGS, steer_bytes):
-        message = f"A steer may have {max(MAX_SETTINGS, steer_bytes)} bytes."
+    if len(data) > max(MAX_TEXT, steer_bytes):
+        message = f"A steer may have {max(MAX_TEXT, steer_bytes)} bytes."
         raise client_fault(message, "value_too_large", "input")
     _check_values(data, "input")

@@ -84,11 +84,20 @@ class SocketOutbox(PacedStreams):
             self._soon(self.flush)
         if size < _PREPARED:
             self._frames.append(_HEADERS[size] + payload)
+        elif size > _MANY_BYTES:
+            self._put_large(payload)
+            return
         else:
             self._frames += (_header(size), payload)
         self._size += size
         if self._size > _MANY_BYTES:
             self.flush()
+
+    def _put_large(self, payload: bytes) -> None:
+        """Write what is queued, and then a frame that is not worth a copy (D33)."""
+        self.flush()
+        self._wire.write_frames(_header(len(payload)))
+        self._wire.write_frames(payload)
 
     def put_event(self, stamp: Stamp, event: dict[str, Any]) -> None:
         """Encode an event and queue it (see `Outbox.put_event`)."""

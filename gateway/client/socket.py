@@ -6,14 +6,18 @@ tests/wire/test_uvicorn_names.py lists the names of uvicorn's that it depends on
 from __future__ import annotations
 
 import codecs
+from io import BytesIO
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.streams import StreamReader
+from websockets.frames import Opcode
 
-from gateway.client.closing import ClientClosing
+from gateway.client.frame_reader import STAND_IN, PayloadReader
+from gateway.client.keepalive import ClientKeepalive
 from gateway.client.large_frames import LARGE
 from gateway.client.peers import EXTENSION
+from gateway.client.turns import SHARE, TURNS
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -24,27 +28,24 @@ _UTF8 = codecs.getincrementaldecoder("utf-8")
 #: Bytes of a text frame to check before it is parsed; in a larger one the parser does (D4).
 CHECKED_AT_ONCE = 1 << 20
 #: Bytes to parse at a time: parsed, tiny frames take two hundred times their size.
-SLICE = 16 * 1024
+SLICE = 4 * 1024
 
 
-class _MovingReader(StreamReader):
-    """A reader that moves a large frame out of its buffer, where the base copies it (D33)."""
+class FrameReader(PayloadReader):
+    """The library's reader, which has no state but its buffer when this takes its place."""
 
     def read_exact(self, n: int) -> Generator[None, None, bytearray]:
         """Read so many bytes (see `StreamReader.read_exact`)."""
-        return self._moved(n) if n > LARGE else super().read_exact(n)
+        if n > SLICE:
+            return self.read_large(n) if n > LARGE else self.read_medium(n)
+        return self._read_four() if n == len(b"mask") else super().read_exact(n)
 
-    def _moved(self, n: int) -> Generator[None, None, bytearray]:
-        while len(self.buffer) < n:
-            if self.eof:
-                raise EOFError("the stream ends within a frame")
-            yield
-        moved, self.buffer = self.buffer, self.buffer[n:]
-        del moved[n:]
-        return moved
+    def _read_four(self) -> Generator[None, None, bytearray]:
+        self.mask = yield from super().read_exact(4)
+        return self.mask
 
 
-class ClientSocket(ClientClosing):
+class ClientSocket(ClientKeepalive):
     """One WebSocket of a client (protocol.md 1).
 
     Unlike its base it goes on reading while a message waits, delivers text and binary frames alike
@@ -54,14 +55,16 @@ class ClientSocket(ClientClosing):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._fragments = bytearray()
         #: Checks the fragments of a text message as they come.
         self._utf8: codecs.IncrementalDecoder | None = None
         self._owed_pong = b""
-        self._received_at = 0.0
-        self._drained_at_ping = 0
-        self._parsing = self._held = False
-        self.conn.reader.__class__ = _MovingReader
+        self._held = False
+        #: Bytes that are still to be parsed, once the receiver `caught_up`; until then nothing more
+        #: is read.
+        self.rest = b""
+        self._due = False  # whether they have a turn
+        self.conn.reader.__class__ = FrameReader
+        self._reader: FrameReader = self.conn.reader  # type: ignore[assignment]
 
     # Writing
 
@@ -75,11 +78,6 @@ class ClientSocket(ClientClosing):
             return
         self.writer.written += len(frames)
         self.transport.write(frames)
-
-    @property
-    def unsent(self) -> int:
-        """Bytes that the kernel has not taken yet."""
-        return self.transport.get_write_buffer_size()
 
     def pause_writing(self) -> None:
         """Report that the transport is over the high-water mark, and watch for a stall."""
@@ -118,20 +116,56 @@ class ClientSocket(ClientClosing):
             super().data_received(data)
             return
         self._received_at = self.loop.time()
-        # Past the handshake, whose part is over.
-        WebSocketsSansIOProtocol.data_received(self, data[:SLICE])
-        if len(data) > SLICE and not self.transport.is_closing():
-            # The receiver has its turn first; nothing more is read until then.
-            self.transport.pause_reading()
-            self._parsing = True
-            self.loop.call_soon(self._read_on, data[SLICE:])
+        start = perf_counter()
+        if self.rest or TURNS.waiting or start < TURNS.busy_until - SHARE:
+            self._defer(self.rest + data)
+        else:
+            self._parse(data, start)
 
-    def _read_on(self, data: bytes) -> None:
-        self._parsing = False
-        if not self.transport.is_closing():
-            if not self._held:
+    def _parse(self, data: bytes, start: float) -> None:
+        """Parse what there is time for in this turn of the event loop."""
+        end = at = 0
+        while end < len(data) and not self.transport.is_closing():
+            at, end = end, end + min(self._reader.missing or SLICE, LARGE)
+            # Past the handshake, whose part is over.
+            WebSocketsSansIOProtocol.data_received(self, data[at:end])
+            if perf_counter() - start > SHARE:
+                break
+        TURNS.busy_until = max(TURNS.busy_until, start) + 2 * (perf_counter() - start)
+        if end < len(data) and not self.transport.is_closing():
+            self._defer(data[end:])
+
+    def _defer(self, data: bytes) -> None:
+        """Parse the rest in turn, once the receiver has all that was parsed; read nothing more."""
+        self.rest = data
+        self.transport.pause_reading()
+        if self.close_sent:
+            self._take_turn()
+        else:
+            self.caught_up()
+
+    def _take_turn(self) -> None:
+        if not self._due:
+            self._due = True
+            TURNS.call(self._read_on)
+
+    def _read_on(self) -> None:
+        rest, self.rest, self._due = self.rest, b"", False
+        if rest and not self.transport.is_closing():
+            self._parse(rest, perf_counter())
+            if not (self.rest or self._held or self.transport.is_closing()):
                 self.transport.resume_reading()
-            self.data_received(data)
+
+    def caught_up(self) -> None:
+        """Parse on what was read, if the receiver has all that was parsed."""
+        if self.queue.empty():
+            self._take_turn()
+
+    def linger(self) -> None:
+        """Wait for the peer to close (see `ClientHandshake.linger`); nobody receives any more."""
+        super().linger()
+        if self.rest:
+            self._take_turn()
 
     def hold(self) -> None:
         """Read nothing more from the peer until `go_on`, but parse what was read. Idempotent."""
@@ -141,7 +175,7 @@ class ClientSocket(ClientClosing):
 
     def go_on(self) -> None:
         """Read on from the peer. Idempotent."""
-        if self._held and not self._parsing and not self.transport.is_closing():
+        if self._held and not self.rest and not self.transport.is_closing():
             self.transport.resume_reading()
         self._held = False
 
@@ -157,20 +191,54 @@ class ClientSocket(ClientClosing):
 
     def handle_text(self, event: Any) -> None:
         """Take a text frame, unless it shows already that the message is no UTF-8."""
+        self.curr_msg_data_type = "text"
         if not event.fin:
             self._utf8 = _UTF8()
-        if self._is_text(event):
-            super().handle_text(event)
+        self._collect(event)
 
-    def _is_text(self, event: Any) -> bool:
+    def handle_bytes(self, event: Any) -> None:
+        """Take a binary frame."""
+        self.curr_msg_data_type = "bytes"
+        self._collect(event)
+
+    def handle_cont(self, event: Any) -> None:
+        """Collect fragments in one buffer: there may be any number, even of empty ones."""
+        if not self.close_sent:
+            self._collect(event)
+
+    def _collect(self, event: Any) -> None:
+        """Add a frame to its message, and queue that once it is whole."""
+        reader, data = self._reader, event.data
+        if (large := reader.large) and reader.message is not None:
+            reader.large = 0
+            if self.conn.current_size is not None:
+                self.conn.current_size += large - STAND_IN
+            # The end of a large frame is the end of a slice: nothing of it was written behind.
+            data = memoryview(reader.message.getvalue())[-large:]
+        is_text = self.curr_msg_data_type == "text"
+        checks = self._utf8 is not None or (event.fin and event.opcode is not Opcode.CONT)
+        if is_text and checks and not self._is_text(data, ends=event.fin):
+            return
+        if reader.message is not None or not event.fin:
+            reader.message = reader.message or BytesIO()
+            if not large:
+                reader.message.write(data)
+            if not event.fin:
+                return
+            data, reader.message = reader.message.getvalue(), None
+        self._utf8 = None
+        if not self.close_sent:
+            message: Any = {"type": "websocket.receive", "bytes": data, "is_text": is_text}
+            self.queue.put_nowait(message)
+
+    def _is_text(self, data: bytes | memoryview, *, ends: bool) -> bool:
         """Return whether a text message is UTF-8 so far; if not, close with 1007 (D4)."""
-        data = event.data
         try:
             if len(data) > CHECKED_AT_ONCE:
                 self._utf8 = None
             elif self._utf8 is not None:
-                self._utf8.decode(data, event.fin)
-            elif not data.isascii():
+                self._utf8.decode(data, ends)
+            elif not (data := bytes(data)).isascii():
                 data.decode()
         except UnicodeDecodeError:
             self.fail_text()
@@ -179,29 +247,8 @@ class ClientSocket(ClientClosing):
 
     def fail_text(self) -> None:
         """Close a connection on which a text message is no UTF-8, and discard what follows."""
-        self.frames, self._utf8 = [], None
-        self._fragments.clear()
+        self._reader.message = self._utf8 = None
         self.end(1007, "a text message is not UTF-8")
-
-    def handle_cont(self, event: Any) -> None:
-        """Collect fragments in one buffer: there may be any number, even of empty ones."""
-        if self.close_sent or (self._utf8 is not None and not self._is_text(event)):
-            return
-        self._fragments += event.data
-        if event.fin:
-            self.frames.append(bytes(self._fragments))
-            self._fragments.clear()
-            self._utf8 = None
-            self.send_receive_event_to_app()
-
-    def send_receive_event_to_app(self) -> None:
-        """Queue a message and go on reading: the receiver does nothing but receive."""
-        data = self.frames[0] if len(self.frames) == 1 else b"".join(self.frames)
-        self.frames = []
-        if not self.close_sent:
-            message: Any = {"type": "websocket.receive", "bytes": data}
-            message["is_text"] = self.curr_msg_data_type == "text"
-            self.queue.put_nowait(message)
 
     def notify(self, kind: str) -> None:
         """Queue a message of our own for the receiver."""
@@ -216,27 +263,3 @@ class ClientSocket(ClientClosing):
             await super().run_asgi()
         finally:
             del extensions[EXTENSION]  # the scope belongs to this socket
-
-    # Keepalive
-
-    def send_keepalive_ping(self) -> None:
-        """Ping, and note how much the peer has acknowledged by then."""
-        self._drained_at_ping = self.writer.drained
-        super().send_keepalive_ping()
-
-    def keepalive_timeout(self) -> None:
-        """Close a peer without a pong, unless bytes flow in either direction.
-
-        A peer that reads nothing cannot see the ping, so `stall_timeout` decides about it.
-        """
-        flows = self._received_at > self.ping_sent_at or self.writer.drained > self._drained_at_ping
-        if flows or self.writer.watched:
-            self.pong_timer = None
-            self.pending_ping_payload = None
-            self.schedule_ping()
-            return
-        unsent = self.unsent
-        super().keepalive_timeout()
-        if unsent:
-            # A close would wait for a peer that takes nothing.
-            self.transport.abort()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from anyio.lowlevel import checkpoint
 from starlette.requests import ClientDisconnect
 
 from gateway.client.frames import parse
-from gateway.client.large_frames import LARGE, parse_large
+from gateway.client.large_frames import is_large, parse_large
+from gateway.client.turns import SHARE, TURNS
 from gateway.cpu_thread import run_in_cpu_thread
 from gateway.http.unpacking import UNPACKERS, Unpacker
 from lanes.errors import ClientFault
@@ -37,8 +40,14 @@ async def read_object(request: Request, most: int, max_items: int) -> tuple[dict
         message = f"The content type must be application/json, not '{kind[:80]}'."
         raise ClientFault(message, code="unsupported_media_type", status=415)
     body = await read_body(request, most)
-    if len(body) < LARGE:
-        return parse(body, "body"), body
+    if not is_large(body):
+        if TURNS.waiting or perf_counter() < TURNS.busy_until - SHARE:
+            await TURNS.wait(len(body))
+        start = perf_counter()
+        try:
+            return parse(body, "body"), body
+        finally:
+            TURNS.busy_until = max(TURNS.busy_until, start) + 2 * (perf_counter() - start)
     return await run_in_cpu_thread(parse_large, body, "body", max_items), body
 
 
@@ -49,13 +58,12 @@ async def read_body(request: Request, most: int) -> bytes:
     if declared.isdecimal() and int(declared) > most:
         raise _too_large(most)
     chunks = _chunks(request, most)
-    pieces, size = [], 0
+    body = BytesIO()  # it grows without being copied, and nor does its value
     async for piece in chunks if unpacker is None else _unpacked(chunks, unpacker):
-        size += len(piece)
-        if size > most:
+        body.write(piece)
+        if body.tell() > most:
             raise _too_large(most)
-        pieces.append(piece)
-    return b"".join(pieces)
+    return body.getvalue()
 
 
 def _unpacker(request: Request) -> Unpacker | None:

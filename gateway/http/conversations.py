@@ -20,6 +20,7 @@ from lanes.errors import ClientFault
 from lanes.events import new_id
 from lanes.history.archive import translated
 from lanes.history.entries import Entry, reference
+from lanes.long_strings import LongStrings
 from lanes.stores.conversations import (
     Addition,
     Conversation,
@@ -227,14 +228,20 @@ async def listed(
         more: Whether there are further ones.
     """
 
-    def answer() -> Response:
-        data = [shown(item, include) for item in items]
-        return _json(item_list(data, [item.id for item in items], more=more))
+    def body(strings: LongStrings | None = None) -> bytes:
+        given = items if strings is None else [item.cut(strings) for item in items]
+        data = [shown(item, include) for item in given]
+        answer = encode(item_list(data, [item.id for item in items], more=more))
+        return answer if strings is None else strings.restore(answer)
 
     if sum(item.size for item in items) > THREAD_OVER:
-        return await run_in_cpu_thread(answer)
-    return answer()
+        return _answer(await run_in_cpu_thread(body, LongStrings()))
+    return _answer(body())
 
 
 def _json(value: object) -> Response:
-    return Response(encode(value), media_type="application/json")
+    return _answer(encode(value))
+
+
+def _answer(body: bytes) -> Response:
+    return Response(body, media_type="application/json")

@@ -26,9 +26,10 @@ def input_items(response: Node) -> list[ConversationItem]:
     items: list[ConversationItem] = []
     for link in (*reversed(links), response):
         own = (*link.input_items, *(() if link is response else link.output_items))
-        named = {entry.data: entry for entry in link.items.values()}
+        named = {id(entry.data): entry for entry in link.items.values()}
         taken = {item.id for item in items}
-        items += given_items((named.get(data, Entry(data)) for data in own), taken, _Mint(link.id))
+        entries = (named.get(id(data), Entry(data)) for data in own)
+        items += given_items(entries, taken, _Mint(link.id))
     return items
 
 

@@ -129,7 +129,8 @@ class StoredResponses:
         if response is None:
             message = f"The input of response '{name.id}' is not stored, or not all of it any more."
             raise ClientFault(message, code="not_found", status=404)
-        items = page_of_items(input_items(response), page.one_more)
+        named = await run_in_cpu_thread(input_items, response)
+        items = page_of_items(named, page.one_more)
         if items is None:
             message = f"There is no item with id '{str(page.after)[:80]}'."
             raise ClientFault(message, code="item_not_found", status=404, param="after")

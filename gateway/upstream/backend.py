@@ -12,7 +12,7 @@ from gateway.logs import ThrottledWarnings
 from gateway.upstream import model_list
 from gateway.upstream.detection.detector import DialectDetector
 from gateway.upstream.dialect import AUTO, Dialect, check_transport
-from gateway.upstream.large_request import large_request
+from gateway.upstream.large_request import MANY_BYTES, MANY_ITEMS, large_request
 from gateway.upstream.refused.memory import MAX_TRIES, RefusedKeys
 from gateway.upstream.responses_stream import ResponsesStream
 from gateway.upstream.token_counts import CountedRequest, count_tokens
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("multilane.upstream")
 
-#: An input that has more of either is made into a request aside (D33).
-_MANY_ITEMS, _MANY_BYTES = 1000, 256 * 1024
 #: Stands in until the dialect is detected: the path and the key's header that most backends have.
 _UNDETECTED: Final = Dialect(AUTO, Profile())
 
@@ -157,7 +155,8 @@ class Backend:
         model = body.get("model")
         if refused.known:
             dialect = refused.respected(dialect, model)
-        large = len(items) > _MANY_ITEMS or sum(map(len, items)) > _MANY_BYTES
+        texts = [value for value in body.values() if isinstance(value, str)]
+        large = len(items) > MANY_ITEMS or sum(map(len, (*items, *texts))) > MANY_BYTES
         for tries in range(MAX_TRIES + 1):
             if large:
                 request = await run_in_cpu_thread(large_request, dialect, body, items, self._maker)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lanes.long_strings import LONG, LongStrings
 
@@ -11,6 +11,11 @@ if TYPE_CHECKING:
 
     from gateway.upstream.dialect import Dialect
     from lanes.history.makers import Maker
+
+
+#: Items of the input, and bytes of it and of settings that are strings: more of either is large.
+MANY_ITEMS: Final = 1000
+MANY_BYTES: Final = 256 * 1024
 
 
 def large_request(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from lanes.history.entries import Entry
+from lanes.long_strings import without_long_strings
 from lanes.stores.conversations import ConversationItem
 from lanes.stream.item_schema import PREFIXES
 
@@ -68,7 +69,7 @@ def given_items(
     for entry in entries:
         item_id = entry.id
         if item_id is None or item_id in ids or not _ID.fullmatch(item_id):
-            item_id = mint(_prefix(_named(entry.data).type))
+            item_id = mint(_prefix(_named(without_long_strings(entry.data)).type))
         ids.add(item_id)
         kept.append(ConversationItem(item_id, entry.data, entry.calls))
     return kept
@@ -85,7 +86,7 @@ def output_items(final: bytes, entries: Iterable[Entry]) -> list[ConversationIte
     kept = []
     for raw in _output(final).output:
         shown = bytes(raw)
-        item_id = str(_named(shown).id)
+        item_id = str(_named(without_long_strings(shown)).id)
         entry = replayed.get(item_id, Entry(b""))
         kept.append(ConversationItem(item_id, entry.data, entry.calls, shown))
     return kept

@@ -12,6 +12,8 @@ from lanes.history.lineage import ENTRY_BYTES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lanes.long_strings import LongStrings
+
 #: Conversations of one API key.
 MAX_CONVERSATIONS: Final = 10_000
 #: Bytes of the items of one conversation, with ENTRY_BYTES for each.
@@ -67,6 +69,10 @@ class ConversationItem:
     def size(self) -> int:
         """Bytes, roughly, that it occupies."""
         return ENTRY_BYTES + len(self.data) + len(self.shown)
+
+    def cut(self, strings: LongStrings) -> ConversationItem:
+        """Return the item without its long strings (see `LongStrings.cut`)."""
+        return replace(self, data=strings.cut(self.data), shown=strings.cut(self.shown))
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,7 @@ class Snapshots:
         self._asked = _echoes({key: request[key] for key in _ASKED if request.get(key) is not None})
         self._asked["background"] = request.get("background") is True
         self._upstream: dict[str, Any] = {}
+        self._settings: bytes | None = None  # what does not change, as JSON
         self._begun = False
         #: How many tokens the context has at the end, if the backend counted them.
         self.tokens: int | None = None
@@ -107,6 +108,7 @@ class Snapshots:
         self._asked = {key: value for key, value in self._asked.items() if key not in outcomes}
         first = {k: v for k, v in self._upstream.items() if v is not None and k not in outcomes}
         self._upstream = {**self._upstream, **latest, **first}
+        self._settings = None
 
     def snapshot(
         self,
@@ -129,7 +131,9 @@ class Snapshots:
             completed_at: Seconds since the epoch.
         """
         self.tokens = None if usage is None else usage["total_tokens"]
-        return encode(
+        if self._settings is None:
+            self._settings = encode({**DEFAULTS, **self._upstream, **self._asked})
+        result = encode(
             {
                 "id": self.id,
                 "object": "response",
@@ -140,11 +144,9 @@ class Snapshots:
                 "incomplete_details": incomplete_details,
                 "output": [Raw(item) for item in output],
                 "usage": usage if self.spent is None else _total(self.spent, usage),
-                **DEFAULTS,
-                **self._upstream,
-                **self._asked,
             }
         )
+        return b"%b,%b" % (result[:-1], self._settings[1:])
 
 
 def _total(spent: dict[str, Any], usage: dict[str, Any] | None) -> dict[str, Any]:

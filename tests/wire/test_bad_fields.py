@@ -39,6 +39,7 @@ VALUES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"previous_response_id": "resp_1", "conversation": "conv_1"}, "conversation"),
     ({"metadata": {str(n): "v" for n in range(17)}}, "metadata"),
     ({"metadata": {"k" * 65: "v"}}, "metadata"),
+    ({"tools": [{"type": "custom", "name": "f"}] * 1025}, "tools"),
     ({"metadata": {"k": "v" * 513}}, "metadata"),
 )
 

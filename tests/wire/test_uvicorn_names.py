@@ -22,6 +22,7 @@ from gateway.client.closing import ClientClosing
 from gateway.client.handshake import ClientHandshake
 from gateway.client.http_protocol import ClientHttp
 from gateway.client.http_reading import HttpReading
+from gateway.client.keepalive import ClientKeepalive
 from gateway.client.socket import ClientSocket
 from gateway.process.listening import OrderlyServer
 from gateway.process.server import GatewayServer
@@ -85,6 +86,7 @@ SOCKET_METHODS: Final = {
     "send_500_response": "refuses in JSON",
     "connection_lost": "stops the stall timer; the base queues the disconnect",
     "data_received": "feeds the parser slice by slice",
+    "handle_bytes": "takes what was unmasked on the way",
     "handle_close": "goes on reading, so that no reset overtakes our close frame",
     "handle_cont": "collects fragments in one buffer",
     "handle_text": "checks that text is UTF-8",
@@ -97,7 +99,6 @@ SOCKET_METHODS: Final = {
     "schedule_ping": "goes on pinging after a late pong",
     "send": "writes refusals itself, so that they arrive",
     "send_keepalive_ping": "notes what the peer had taken by then",
-    "send_receive_event_to_app": "queues bytes and goes on reading",
     "shutdown": "closes with 1012 and a reason",
     "stop_keepalive": "sends no ping after our close frame",
 }
@@ -109,7 +110,6 @@ SOCKET_ATTRIBUTES: Final = {
     "curr_msg_data_type": "text must be UTF-8",
     "conn": "websockets' sans-IO connection, which makes pongs and close frames",
     "disconnected": "nothing is written once the transport is lost",
-    "frames": "the parts of the message in progress",
     "handshake_complete": "the base logs an error for a handshake that is not",
     "handshake_initiated": "what comes before it is complete waits",
     "loop": "timers and the clock",
@@ -175,7 +175,7 @@ BASES: Final = pytest.mark.parametrize(
         (HttpToolsProtocol, (HttpReading, ClientHttp), HTTP_METHODS, HTTP_ATTRIBUTES),
         (
             WebSocketsSansIOProtocol,
-            (ClientHandshake, ClientClosing, ClientSocket),
+            (ClientHandshake, ClientClosing, ClientKeepalive, ClientSocket),
             SOCKET_METHODS,
             SOCKET_ATTRIBUTES,
         ),

@@ -60,7 +60,9 @@ def refused_part(fault: UpstreamFault) -> RefusedPart | None:
 
 
 def may_be_refused(items: Sequence[bytes]) -> bool:
-    """Return whether some item may hold such a part."""
+    """Return whether some item may hold such a part; many bytes are not searched for it."""
+    if sum(map(len, items)) > _SEARCHED:
+        return True
     return any(any(word in data for word in _ANY) for data in items)
 
 
@@ -119,4 +121,6 @@ _WORDS: Final = {
     RefusedPart.SEALED: (b'"encrypted_content"', MARK),
     RefusedPart.IDS: (b'"id"', b'"reasoning"'),
 }
+#: Bytes to search on the way of a request (D33).
+_SEARCHED: Final = 256 * 1024
 _ANY: Final = (b'"encrypted_content"', b'"id"', MARK)

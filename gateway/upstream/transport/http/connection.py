@@ -10,6 +10,7 @@ import httptools
 
 from gateway.upstream.transport.dialing import unread_check
 from gateway.upstream.transport.faults import StaleConnection, backend_fault
+from gateway.upstream.transport.paced_sender import PIECE, PacedProtocol, cut
 from gateway.upstream.transport.retries import MOMENT
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class AnswerSink(Protocol):
         """Note that the body will not end as it should; the connection is closed."""
 
 
-class HttpConnection(asyncio.Protocol):
+class HttpConnection(PacedProtocol):
     """A connection that carries one request after the other.
 
     `data_received` is the token path: one parser call and one `consume` call for each read.
@@ -56,6 +57,7 @@ class HttpConnection(asyncio.Protocol):
         on_lost: Callable[[HttpConnection], None],
         keep_idle: float,
     ) -> None:
+        super().__init__()
         #: The loop's time after which it is not used again; the backend's own hint bounds it.
         self.idle_until = 0.0
         self._keep_idle = keep_idle
@@ -67,7 +69,6 @@ class HttpConnection(asyncio.Protocol):
         self._used = False
         self._sent_at = 0.0
         self._owes = False  # a part of the request is still to be sent
-        self._room: asyncio.Future[None] | None = None  # set while the peer takes nothing
         self._expiry: asyncio.TimerHandle | None = None
         # The parser calls `on_body` for each HTTP chunk, which goes straight into a list.
         self._parts: list[bytes] = []
@@ -95,7 +96,7 @@ class HttpConnection(asyncio.Protocol):
         """Send a request; until its end the answer goes to `answer`.
 
         Args:
-            request: The bytes, or the first of them.
+            request: The bytes, or the first of them; a large last part is sent piece by piece.
             answer: Takes the answer.
             whole: Whether that is all; otherwise `send_more` sends the rest.
 
@@ -108,7 +109,11 @@ class HttpConnection(asyncio.Protocol):
         self._owes = not whole
         self._answer = answer
         answer.read_at = self._sent_at = self._time()
-        self._transport.writelines(request)
+        if len(request[-1]) <= PIECE:
+            self._transport.writelines(request)
+        else:
+            self._sender.write(request[:-1])
+            self._sender.write_large(cut(request[-1]))
 
     async def send_more(self, data: bytes, *, last: bool) -> None:
         """Send more of the request, and wait while the peer takes nothing.
@@ -118,10 +123,10 @@ class HttpConnection(asyncio.Protocol):
         if self._answer is not None and self._owes and not self.closed:
             self._answer.read_at = self._time()  # it cannot answer what it has not got
             self._owes = not last
-            if self._transport is not None and data:
-                self._transport.write(data)
-            if self._room is not None:
-                await self._room
+            await self._sender.drained()
+            if data:
+                self._sender.write([data])
+                await self._sender.drained()
 
     def read(self, *, on: bool) -> None:
         """Read, or stop reading, so that the peer must stop sending. Idempotent."""
@@ -141,6 +146,8 @@ class HttpConnection(asyncio.Protocol):
         """Close now, without a word to the answer."""
         self._answer = None
         self._cancel_expiry()
+        if self._sender.waiting or self._sender.full:
+            self._sender.close()
         if self._transport is not None:
             self._transport.abort()
 
@@ -149,18 +156,9 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport, which may be of any event loop."""
         self._transport = cast("asyncio.Transport", transport)
+        self._sender.transport = self._transport
         self._unread = unread_check(transport)
         self._parser = httptools.HttpResponseParser(self)
-
-    def pause_writing(self) -> None:
-        """Note that the peer takes nothing at the moment."""
-        self._room = asyncio.get_running_loop().create_future()
-
-    def resume_writing(self) -> None:
-        """Note that it does again."""
-        room, self._room = self._room, None
-        if room is not None and not room.done():
-            room.set_result(None)
 
     def data_received(self, data: bytes) -> None:
         """Parse one read, pass the body on, and finish if it was the last read."""
@@ -200,8 +198,9 @@ class HttpConnection(asyncio.Protocol):
             when = "before it ended" if self._has_head else "without an answer"
             reason = f" ({exc})" if exc else ""
             self.drop(backend_fault(f"The backend closed the connection {when}{reason}."))
-        self.resume_writing()
-        self._transport = None
+        if self._sender.waiting or self._sender.full:
+            self._sender.close()
+        self._transport = self._sender.transport = None
         self._parser = None  # they refer to each other
         self._on_lost(self)
 
@@ -233,7 +232,8 @@ class HttpConnection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         """Note that the answer ended; the end of an interim one (1xx) only clears its headers."""
         if self._has_head and self._parser is not None:
-            self._reusable = self._parser.should_keep_alive() and not self._owes
+            owes = self._owes or bool(self._sender.waiting)
+            self._reusable = self._parser.should_keep_alive() and not owes
             self._ended = True
         else:
             self._headers = {}

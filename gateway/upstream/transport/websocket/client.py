@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gateway.cpu_thread import run_in_cpu_thread
 from gateway.upstream.transport import defaults
 from gateway.upstream.transport.faults import SocketFull
 from gateway.upstream.transport.request_head import sendable_headers
@@ -14,6 +15,7 @@ from gateway.upstream.transport.route import parse_route
 from gateway.upstream.transport.websocket.limits import WebSocketLimits
 from gateway.upstream.transport.websocket.pool import UpstreamSocketPool
 from lanes.codec import encode
+from lanes.long_strings import LongStrings
 
 if TYPE_CHECKING:
     import ssl
@@ -24,7 +26,18 @@ if TYPE_CHECKING:
 
 #: Headers of one request's trace or of a body: a shared socket has neither.
 _REQUEST_HEADERS = frozenset({"traceparent", "tracestate", "accept", "content-type"})
+#: Bytes of a request from which on its fields are separated aside (D33).
+_LARGE = 256 * 1024
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def _create_of(body: bytes) -> bytes:
+    """Return the fields of a create without the opening brace, in steps that are all short."""
+    strings = LongStrings()
+    fields = _fields(strings.cut(body) if len(body) > _LARGE else body)
+    fields.pop("stream", None)  # implied
+    create = encode(fields)[1:]
+    return strings.restore(create) if len(body) > _LARGE else create
 
 
 class WebSocketClient:
@@ -75,9 +88,8 @@ class WebSocketClient:
             for name, value in sendable_headers(headers).items()
             if name not in _REQUEST_HEADERS
         }
-        fields = _fields(body)
-        fields.pop("stream", None)  # implied
-        create = encode(fields)[1:]
+        large = len(body) > _LARGE
+        create = await run_in_cpu_thread(_create_of, body) if large else _create_of(body)
         return await retry(lambda: self._attempt(path, create, upgrade_headers), self._retries)
 
     async def aclose(self) -> None:

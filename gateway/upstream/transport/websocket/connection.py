@@ -11,12 +11,14 @@ from websockets.frames import Frame, Opcode
 
 from gateway.upstream.transport.dialing import has_unread
 from gateway.upstream.transport.faults import TransientFault, backend_fault, copy_fault
+from gateway.upstream.transport.paced_sender import PIECE, PacedProtocol
 from gateway.upstream.transport.websocket.frame_splitter import FrameSplitter, FrameTooLarge
 from gateway.upstream.transport.websocket.lane_switch import (
     LaneSwitch,
     event_too_large,
     socket_closed,
 )
+from gateway.upstream.transport.websocket.masking import masked
 from lanes.errors import UpstreamFault
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 _MESSAGE = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
 
 
-class UpstreamSocket(asyncio.Protocol):
+class UpstreamSocket(PacedProtocol):
     """One socket, which the lanes of several clients share.
 
     `data_received` is the token path: one call of the splitter, one call of a sink for each lane.
@@ -53,6 +55,7 @@ class UpstreamSocket(asyncio.Protocol):
         *,
         native: bool,
     ) -> None:
+        super().__init__()
         self._loop = asyncio.get_running_loop()
         self._time = self._loop.time
         self._handshake = handshake
@@ -132,6 +135,7 @@ class UpstreamSocket(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close the connection, if there is one, without a close frame."""
+        self._sender.close()
         if self._transport is not None:
             self._transport.abort()
         else:
@@ -139,10 +143,14 @@ class UpstreamSocket(asyncio.Protocol):
 
     # -- SwitchConnection: what the lanes call --
 
-    def send(self, text: bytes) -> None:
-        """Send a text frame."""
-        if not self.ended:
-            self._protocol.send_text(text)
+    def send(self, text: bytes, rest: bytes = b"") -> None:
+        """Send a text frame (see `LaneConnection.send`)."""
+        if self.ended:
+            return
+        if len(rest) > PIECE:
+            self._sender.write_large(masked(text, rest))
+        else:
+            self._protocol.send_text(text + rest)
             self._write()
 
     def rest(self) -> None:
@@ -155,6 +163,7 @@ class UpstreamSocket(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport and send the upgrade."""
         self._transport = cast("asyncio.Transport", transport)
+        self._sender.transport = self._transport
         if self.ended:
             self.abort()
             return
@@ -195,6 +204,7 @@ class UpstreamSocket(asyncio.Protocol):
             fault = self._handshake.broken(f"The backend closed the connection{reason}.")
         self._give_up(fault)
         self._cancel("close")
+        self._sender.close()
         self._transport = None
         self._let_go()
         self._on_lost(self)
@@ -277,8 +287,8 @@ class UpstreamSocket(asyncio.Protocol):
 
     def _write(self) -> None:
         data = [piece for piece in self._protocol.data_to_send() if piece]
-        if data and self._transport is not None and not self._transport.is_closing():
-            self._transport.writelines(data)
+        if data:
+            self._sender.write(data)
 
     def _after(self, name: str, seconds: float, callback: Callable[[], None]) -> None:
         self._cancel(name)

@@ -98,7 +98,7 @@ class UpstreamLane:
         self.size = len(fields)
         self.stream.start()
         lane = b"" if self.name is None else b'"stream_id":"%b",' % self.name.encode()
-        self._socket.send(b'{"type":"response.create",%b%b' % (lane, fields))
+        self._socket.send(b'{"type":"response.create",%b' % lane, fields)
         return self.stream
 
     def leave(self) -> None:

@@ -21,8 +21,8 @@ class LaneConnection(Protocol[LaneT]):
     #: Whether the backend has begun any response on this socket.
     proven: bool
 
-    def send(self, text: bytes) -> None:
-        """Send a text frame."""
+    def send(self, text: bytes, rest: bytes = b"") -> None:
+        """Send a text frame; `rest`, its end, may be large and is not copied."""
 
     def give(self, stream: WebSocketStream, message: bytes) -> None:
         """Add an event to the stream's batch, which is flushed at the end of the read."""

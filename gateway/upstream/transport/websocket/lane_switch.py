@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class SwitchConnection(Protocol):
     """The socket of the lanes, as far as they use it."""
 
-    def send(self, text: bytes) -> None:
-        """Send a text frame."""
+    def send(self, text: bytes, rest: bytes = b"") -> None:
+        """Send a text frame (see `LaneConnection.send`)."""
 
     def end(self, fault: UpstreamFault) -> None:
         """Send a close frame; running responses end with the fault."""
@@ -141,9 +141,9 @@ class LaneSwitch:
 
     # -- LaneConnection: what the lanes call --
 
-    def send(self, text: bytes) -> None:
+    def send(self, text: bytes, rest: bytes = b"") -> None:
         """Send a text frame (see `LaneConnection.send`)."""
-        self._socket.send(text)
+        self._socket.send(text, rest)
 
     def give(self, stream: WebSocketStream, message: bytes) -> None:
         """Add an event to the stream's batch (see `LaneConnection.give`)."""

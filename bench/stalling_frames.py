@@ -1,0 +1,62 @@
+"""Frames of a client that would hold a gateway up if it read them in one go (D33)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_HEAD = b'{"type":"response.create","model":"m"'
+_TEXT = b'{"role":"user","content":[{"type":"input_text","text":"%b"}]}'
+
+
+def _create(field: bytes) -> bytes:
+    return b"%b,%b}" % (_HEAD, field)
+
+
+def _messages(count: int, text: bytes) -> bytes:
+    return _create(b'"input":[%b]' % b",".join([_TEXT % text] * count))
+
+
+def _image(size: int) -> bytes:
+    part = b'{"type":"input_image","image_url":"data:image/png;base64,%b"}' % (
+        b"QUJD" * (size // 4)
+    )
+    return _create(b'"input":[{"role":"user","content":[%b]}]' % part)
+
+
+def _steer(size: int) -> bytes:
+    head = b'{"type":"response.steer","previous_response_id":"resp_0","input":"%b"}'
+    return head % (b"x" * size)
+
+
+#: Makes each frame of roughly the given number of bytes.
+FRAMES: dict[str, Callable[[int], bytes]] = {
+    "empty arrays": lambda n: _create(b'"input":[%b[]]' % (b"[]," * (n // 3))),
+    "items": lambda n: _messages(n // 60, b"x"),
+    "pairs of metadata": lambda n: _create(
+        b'"input":"x","metadata":{%b}' % b",".join(b'"%x":"x"' % i for i in range(n // 14))
+    ),
+    "one base64 string": _image,
+    "strings of 30 KB": lambda n: _messages(n // 30_000, b"word " * 6000),
+    "nested arrays": lambda n: _create(b'"input":' + b"[" * n),
+    "escapes": lambda n: _messages(1, b"\\u0041" * (n // 6)),
+    "numbers": lambda n: _create(b'"input":[{"k":[%b1]}]' % (b"1234567," * (n // 8))),
+    "tools": lambda n: _create(
+        b'"input":"x","tools":[%b{}]' % (b'{"type":"function","name":"f"},' * (n // 31))
+    ),
+    "a steer": _steer,
+    "instructions": lambda n: _create(b'"input":"x","instructions":"%b"' % (b"x" * n)),
+    "a small frame of items": lambda _: _create(b'"input":[%b{}]' % (b"{}," * 21_000)),
+    "as many items as go": lambda _: _messages(9_000, b"x"),
+    "as many values as go": lambda _: _create(
+        b'"input":[%b]'
+        % b",".join([b'{"role":"user","content":[%b]}' % (b"[]," * 24_000 + b"0")] * 5)
+    ),
+    "as many escapes as go": lambda _: _messages(1, b"\\u0041" * (16_700_000 // 6)),
+    "as many settings as go": lambda _: _create(
+        b'"input":"x","tools":[%b{}],"instructions":"%b"'
+        % (b'{"type":"function","name":"f"},' * 1_000, b"\\n" * 1_000_000)
+    ),
+}
