@@ -85,11 +85,16 @@ def short(dialect: str) -> list[dict[str, Any]]:
     return [{"choices": [{"index": 0, "delta": delta, "finish_reason": "stop"}]}]
 
 
+def _chunk(event: dict[str, Any]) -> bytes:
+    """Return the chunk of a chat, which is the last as well."""
+    return b"data: %b\n\ndata: [DONE]\n\n" % json.dumps(event).encode()
+
+
 class HttpUpstream(asyncio.Protocol):
     """Reads whole requests, undecoded, and answers each with the same events."""
 
     def __init__(self, events: list[dict[str, Any]]) -> None:
-        body = b"".join(map(sse, events))
+        body = b"".join(sse(one) if "type" in one else _chunk(one) for one in events)
         head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n"
         self._answer = head % len(body) + body
         self._head = b""

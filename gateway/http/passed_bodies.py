@@ -13,6 +13,7 @@ from gateway.http.json_field import last_field
 from gateway.http.multipart import FormField, boundary_of
 from lanes.codec import decode, encode
 from lanes.errors import ClientFault
+from lanes.long_strings import joined
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -45,9 +46,10 @@ class PassedBody:
     def named(self, model: str) -> PassedBody:
         """Return the body with another name of its model."""
         assert self.span is not None
+        view = memoryview(self.data)
         start, end = self.span
         written = encode(model) if self.json else model.encode()
-        data = b"".join([self.data[:start], written, self.data[end:]])
+        data = joined([view[:start], written, view[end:]])
         longer = len(data) - len(self.data)
         length = None if self.length is None else self.length + longer
         return replace(self, data=data, length=length, model=model, span=None)
@@ -103,10 +105,12 @@ async def _form(arriving: _Arriving, most: int, field: FormField) -> PassedBody:
             message = f"The form does not name its model in its first {most} bytes: put it first."
             raise ClientFault(message, code="request_too_large", status=413, param=_MODEL)
         await arriving.more()
-    if field.span is None:
-        return arriving.so_far()
-    model = arriving.data[slice(*field.span)].decode(errors="replace")
-    return arriving.so_far(model, field.span)
+    span, model = field.span, None
+    if span is not None:
+        model = arriving.data[slice(*span)].decode(errors="replace")
+    if len(arriving.data) < LARGE:
+        return arriving.so_far(model, span)
+    return await run_in_cpu_thread(arriving.so_far, model, span)
 
 
 class _Arriving:
@@ -131,4 +135,4 @@ class _Arriving:
     def so_far(self, model: str | None = None, span: tuple[int, int] | None = None) -> PassedBody:
         """Return what has come."""
         length = len(self.data) if self.whole else self._length
-        return PassedBody(bytes(self.data), self.whole, length, model, span)
+        return PassedBody(joined([memoryview(self.data)]), self.whole, length, model, span)

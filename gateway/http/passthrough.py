@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.routing import Match, Route
 
+from gateway.client.large_frames import LARGE
 from gateway.config.configured_upstreams import default_model
 from gateway.config.passed_paths import STATELESS, is_below, relative
+from gateway.cpu_thread import run_in_cpu_thread
 from gateway.http.passed_answers import PassedAnswer
 from gateway.http.passed_bodies import read_beginning
 from gateway.http.passed_headers import sent_headers
@@ -85,7 +87,8 @@ class Passthrough:
         body = await read_beginning(request, self._most, models_matter=matter)
         member, name = await upstreams.destination(body.model or self._default_model, headers)
         if body.model is not None and name is not None and name != body.model:
-            body = body.named(name)
+            large = len(body.data) >= LARGE
+            body = await run_in_cpu_thread(body.named, name) if large else body.named(name)
         sent = sent_headers(request.scope["headers"], headers, unpacked=body.json)
         outgoing = OutgoingRequest(
             request.method, f"/{path}", query.decode(), sent, body.data, body.length
