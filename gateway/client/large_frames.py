@@ -165,10 +165,12 @@ def _settings(fields: dict[str, Raw], strings: LongStrings) -> dict[str, Any]:
         size += strings.restored_size(name) + strings.restored_size(data)
         values += values_in(data)
         if size > MAX_SETTINGS:
-            message = f"All fields but 'input' may have {MAX_SETTINGS} bytes together."
+            most = f"All fields but 'input' may have {MAX_SETTINGS} bytes together"
+            message = f"{most}, and with '{key[:64]}' they have more."
             raise client_fault(message, "value_too_large", key[:64])
         if values > MAX_SETTING_VALUES:
-            message = f"All fields but 'input' may have {MAX_SETTING_VALUES} values together."
+            most = f"All fields but 'input' may have {MAX_SETTING_VALUES} values together"
+            message = f"{most}, and with '{key[:64]}' they have more."
             raise client_fault(message, "too_many_values", key[:64])
         frame[strings.restore(name).decode()] = decode(strings.restore(data))
     return frame

@@ -26,6 +26,7 @@ JSON = {"content-type": "application/json"}
 ROUTES = {
     "/responses": "POST",
     "/responses/input_tokens": "POST",
+    "/responses/compact": "POST",
     "/responses/{r}": "GET DELETE",
     "/responses/{b}": "GET DELETE",
     "/responses/{r}/cancel": "POST",
@@ -39,10 +40,13 @@ ROUTES = {
     "/models": "GET",
     "/models/none": "GET",
 }
+#: Those that may be the name of a response as well, when another method asks.
+NAMES = ["/responses/input_tokens", "/responses/compact"]
 #: Those that read a body.
 BODIES = [
     "/responses",
     "/responses/input_tokens",
+    "/responses/compact",
     "/conversations",
     "/conversations/{c}",
     "/conversations/{c}/items",
@@ -106,8 +110,8 @@ def _is_error(status: int, said: Any) -> None:
 
 
 @asynccontextmanager
-async def stored_things() -> AsyncIterator[Asked]:
-    settings: dict[str, Any] = {"api_keys": ("sk-1", "sk-2"), "max_frame_bytes": 100_000}
+async def stored_things(**more: Any) -> AsyncIterator[Asked]:
+    settings: dict[str, Any] = {"api_keys": ("sk-1", "sk-2"), "max_frame_bytes": 100_000, **more}
     async with (
         upstream(lambda _: reply("ok")) as fake,
         running(Settings(upstream=fake.url, dialect="openai", **settings)) as url,

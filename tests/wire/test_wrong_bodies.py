@@ -58,6 +58,7 @@ async def test_a_wrong_body(on: Asked, path: str, kind: str) -> None:
     await on.refused(status, "POST", path, body, **headers)
 
 
+SEALED_ELSEWHERE = {"type": "compaction", "encrypted_content": f"ml1.{'0' * 16}.{'A' * 40}"}
 WRONG_FIELDS: dict[str, list[tuple[dict[str, Any], str]]] = {
     "/responses": [
         ({"stream": "yes"}, "stream"),
@@ -78,8 +79,17 @@ WRONG_FIELDS: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"conversation": {}}, "conversation.id"),
         ({"conversation": "conv_" + "0" * 32}, "conversation"),
         ({"conversation": "conv_1", "previous_response_id": "resp_1"}, "conversation"),
+        ({"input": [SEALED_ELSEWHERE]}, "input[0]"),
         ({"input": [{"type": "item_reference", "id": "msg_none"}]}, "input"),
         ({"input": [{"type": "function_call_output", "call_id": "c", "output": ""}]}, "input"),
+    ],
+    "/responses/compact": [
+        ({"input": "x"}, "model"),
+        ({"model": "m", "input": 7}, "input"),
+        ({"model": "m", "input": [7]}, "input[0]"),
+        ({"model": "m", "input": "x", "conversation": "conv_1"}, "conversation"),
+        ({"model": "m", "input": "x", "previous_response_id": "resp_none"}, "previous_response_id"),
+        ({"model": "m", "input": [SEALED_ELSEWHERE]}, "input[0]"),
     ],
     "/conversations": [
         ({"items": 7}, "items"),
@@ -109,3 +119,12 @@ async def test_a_wrong_field_is_named(on: Asked, path: str) -> None:
             status = 404 if fields.get("conversation") == "conv_" + "0" * 32 else 400
             error = await on.refused(status, "POST", path, body, **JSON)
             assert error["param"] == param, (fields, error)
+
+
+async def test_items_that_are_too_large_are_named() -> None:
+    async with stored_things(max_frame_bytes=10_000_000) as asked:
+        for path in ("/conversations", "/conversations/{c}/items"):
+            body = json.dumps({"items": [{"role": "user", "content": "x" * 5_000_000}]}).encode()
+            error = await asked.refused(400, "POST", path, body, **JSON)
+            assert (error["code"], error["param"]) == ("value_too_large", "items")
+            assert "'items'" in error["message"]
