@@ -79,12 +79,14 @@ class UpstreamSocketPool:
         One that drags a response along gets no more as long as there may be others: so it ends,
         and cancels that response, with the last one that is wanted.
         """
-        same_key = [one for one, of in self._sockets.items() if of == key]
-        roomy = [one for one in same_key if one.has_room()]
-        free = next((one for one in roomy if not one.drags), None)
-        if free is None and roomy and len(self._sockets) >= self._limits.sockets:
-            return roomy[0]
-        return free
+        dragging = None
+        for socket, of in list(self._sockets.items()):
+            if of != key or not socket.has_room():
+                continue
+            if not socket.drags:
+                return socket
+            dragging = dragging or socket
+        return dragging if len(self._sockets) >= self._limits.sockets else None
 
     async def aclose(self) -> None:
         """Send every socket a close frame, and wait until all are closed."""
