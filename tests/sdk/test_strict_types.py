@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from openai import AsyncOpenAI
 from openai.types.conversations import Conversation, ConversationItem
-from openai.types.responses import Response, ResponseItem, ResponseStreamEvent
+from openai.types.responses import CompactedResponse, Response, ResponseItem, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from gateway.config.settings import Settings
@@ -135,6 +135,32 @@ async def test_what_was_cancelled_or_failed(client: AsyncOpenAI) -> None:
     assert seen[-1].response == cancelled
     async for item in client.responses.input_items.list(first.id):
         strictly(ResponseItem, item)
+
+
+async def test_what_was_compacted(client: AsyncOpenAI) -> None:
+    # By its documentation the output has the user's messages, by its type none but the assistant's.
+    async with AsyncOpenAI(base_url=client.base_url, api_key="none") as lenient:
+        compacted = await lenient.responses.compact(model=MODEL, input=GIVEN)
+    last = compacted.output[-1:]
+    assert [item.type for item in last] == ["compaction"]
+    strictly(CompactedResponse, compacted.model_copy(update={"output": last}))
+    given: Any = [item.to_dict(mode="json", warnings=False) for item in compacted.output]
+    again: Any = [*given, {"role": "user", "content": "What did I say?"}]
+    strictly(Response, await client.responses.create(model=MODEL, input=again))
+    asked: Any = [*GIVEN, {"type": "compaction_trigger"}]
+    seen = await events(await client.responses.create(model=MODEL, input=asked, stream=True))
+    assert [item.type for item in seen[-1].response.output] == ["compaction"]
+    managed: Any = [{"type": "compaction", "compact_threshold": 1000}]
+    long: Any = [*GIVEN, {"role": "assistant", "content": "word " * 3000}, *again[-1:]]
+    for streams in (False, True):
+        made: Any = await client.responses.create(
+            model=MODEL, input=long, context_management=managed, stream=streams
+        )
+        response = (await events(made))[-1].response if streams else made
+        assert strictly(Response, response).output[0].type == "compaction"
+        strictly(Response, await client.responses.retrieve(response.id))
+        async for item in client.responses.input_items.list(response.id):
+            strictly(ResponseItem, item)
 
 
 @pytest.mark.parametrize("name", tapes.names())
