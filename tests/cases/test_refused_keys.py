@@ -214,6 +214,42 @@ async def test_a_strict_template_is_learnt(name: str, status: int) -> None:
             assert all(word in json.dumps(request["messages"]) for word in "abcso")
 
 
+def as_messages(request: dict[str, Any]) -> list[dict[str, Any]]:
+    """The messages that a server makes of an input."""
+    made: list[dict[str, Any]] = []
+    if request.get("instructions"):
+        made.append({"role": "system", "content": request["instructions"]})
+    for item in request["input"]:
+        if item.get("type") == "function_call":
+            made.append({"role": "assistant", "tool_calls": [{"id": item["call_id"]}]})
+        elif item.get("type") == "function_call_output":
+            made.append({"role": "tool", "tool_call_id": item["call_id"]})
+        else:
+            made.append({"role": item["role"].replace("developer", "system")})
+    return made
+
+
+@pytest.mark.parametrize("dialect", ["generic", "vllm", "llamacpp", "lmstudio"])
+async def test_a_strict_template_behind_responses_is_learnt(dialect: str) -> None:
+    def rule(request: dict[str, Any]) -> tuple[int, Any] | None:
+        why = templates.alternating(as_messages(request))
+        return None if why is None else (500, {"error": {"message": why}})
+
+    backend = Strict(rule, answer=reply("ok"))
+    history = [user("a"), user("b"), {"role": "developer", "content": "s"}, user("c")]
+    async with stand(backend, dialect=dialect, retries=0) as on:
+        for _ in range(2):
+            await on.client.create("a", input=history, instructions="be brief")
+            first = await on.client.ended("a")
+            assert first["status"] == "completed"
+        await on.client.create("a", input=[user("d")], previous_response_id=first["id"])
+        await on.client.ended("a")
+        assert backend.refused == 1
+        told = [item.get("role") for item in backend.taken[-1]["input"]]
+        assert told == ["user", "assistant", "user"]
+        assert all(text in str(backend.taken[-1]["input"]) for text in "abscd")
+
+
 async def test_a_template_without_a_system_is_learnt() -> None:
     backend = Strict(template(templates.gemma))
     async with stand(backend, dialect="chat", retries=0) as on:

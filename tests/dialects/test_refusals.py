@@ -263,7 +263,8 @@ ORDERS: list[tuple[int, str, str]] = [
 @pytest.mark.parametrize(("status", "message", "order"), ORDERS)
 def test_a_template_that_refuses_an_order(status: int, message: str, order: str) -> None:
     assert found(status, {"error": {"message": message}}, CHAT) == Refusal("messages", order)
-    assert found(status, {"error": {"message": message}}, RESPONSES) is None
+    told = found(status, {"error": {"message": message}}, RESPONSES)
+    assert told == (Refusal("input", order) if order in ("turns", "system") else None)
 
 
 def test_without() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ from gateway.upstream.chat.request import shape
 from gateway.upstream.chat.template import SystemPlace, TemplateForm
 from gateway.upstream.chat.templating import in_template
 from gateway.upstream.dialect import find
+from gateway.upstream.history.in_turns import in_turns
 from lanes.codec import encode
 from tests.dialects.histories import histories
 from tests.dialects.strict import templates
@@ -142,6 +144,20 @@ def test_any_steer_is_accepted(name: str, kinds: list[str], data: Any) -> None:
     made = asked(form, items)
     assert refuses(made) is None, (refuses(made), made)
     assert str(made).count("<steer>") == 1
+
+
+@settings(deadline=None)
+@given(histories(), st.booleans())
+def test_an_input_in_turns(history: list[Any], system: bool) -> None:
+    """For servers that have such a template behind `/responses`."""
+    made = in_turns(history, system=system)
+    roles = [item.get("role") for item in made]
+    assert ("user", "user") not in pairwise(roles)
+    rest = roles[next((n for n, role in enumerate(roles) if role == "user"), len(roles)) :]
+    assert not {*rest} & {"system", "developer"}
+    assert system or not {*roles} & {"system", "developer"}
+    assert PIECE.findall(json.dumps(made)) == PIECE.findall(json.dumps(history))
+    assert in_turns(made, system=system) == made
 
 
 @settings(deadline=None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.upstream.chat.omissions import NOTICES
 from gateway.upstream.chat.template import SystemPlace
-from gateway.upstream.history.continuation import CONTINUE_TEXT
+from gateway.upstream.history.continuation import BEGIN_TEXT, CONTINUE_TEXT
 
 if TYPE_CHECKING:
     import re
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     Message = dict[str, Any]
 
-#: What the user says where the assistant or nobody spoke first.
-BEGIN_TEXT: Final = "Begin."
 #: What the assistant says between a tool and the user.
 HEARD_TEXT: Final = "OK."
 _BETWEEN: Final = "\n\n"

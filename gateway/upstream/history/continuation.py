@@ -8,3 +8,5 @@ from typing import Final
 CONTINUE_TEXT: Final = "Continue."
 #: The same as an input item of the Responses API.
 CONTINUE_MESSAGE: Final = {"type": "message", "role": "user", "content": CONTINUE_TEXT}
+#: What the user says where the assistant or nobody spoke first (D39).
+BEGIN_TEXT: Final = "Begin."

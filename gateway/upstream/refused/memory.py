@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from gateway.upstream.refused.reading import STATUSES, refusal_in
-from gateway.upstream.refused.request import MESSAGES, ORDERS, OTHER_NAME, Refusal
+from gateway.upstream.refused.request import INPUT, MESSAGES, ORDERS, OTHER_NAME, Refusal
 from lanes.codec import decode
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _line(refusal: Refusal, model: str) -> str:
     what, value = refusal
     if what == MESSAGES and value not in ORDERS:
         return f"The backend refuses messages with {value} for {model!r:.80}; left out from now on"
-    if what == MESSAGES:
+    if what in (INPUT, MESSAGES):
         return (
             f"The template of {model!r:.80} refuses an order ({value}); messages are put in another"
         )

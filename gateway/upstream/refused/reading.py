@@ -9,6 +9,7 @@ from gateway.upstream.chat.chunks import SEALED_KEYS, TEXT_KEYS
 from gateway.upstream.refused.request import (
     CALL_IDS,
     DEVELOPER,
+    INPUT,
     MESSAGES,
     STRICT,
     SYSTEM,
@@ -76,10 +77,11 @@ _WITHIN: Final = rf"(?:{_BEFORE}|\.)"
 
 def refusal_in(fault: UpstreamFault, request: Mapping[str, Any]) -> Refusal | None:
     """Return what of a request an error refuses, if the request can do without it."""
-    if fault.status in STATUSES and "messages" in request:
-        for order, pattern in _ORDER_PATTERNS:
-            if pattern.search(fault.message):
-                return Refusal(MESSAGES, order)
+    order = _order(fault) if fault.status in STATUSES else None
+    if order is not None and "messages" in request:
+        return Refusal(MESSAGES, order)
+    if order in (TURNS, SYSTEM) and isinstance(request.get("input"), list):
+        return Refusal(INPUT, order)
     if fault.status not in _OF_KEYS or fault.code == "context_length_exceeded":
         return None
     words = f"{fault.code or ''} {fault.type or ''} {fault.message}"
@@ -87,6 +89,12 @@ def refusal_in(fault: UpstreamFault, request: Mapping[str, Any]) -> Refusal | No
     if not by_value and not _REFUSING.search(words):
         return None
     return _refused(fault, request, by_value=by_value)
+
+
+def _order(fault: UpstreamFault) -> str | None:
+    """Return the order that a chat template refuses."""
+    found = (order for order, pattern in _ORDER_PATTERNS if pattern.search(fault.message))
+    return next(found, None)
 
 
 def _refused(fault: UpstreamFault, request: Mapping[str, Any], *, by_value: bool) -> Refusal | None:

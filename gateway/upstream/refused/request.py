@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gateway.upstream.chat.template import SystemPlace, TemplateForm
 from gateway.upstream.chat.templating import in_template
+from gateway.upstream.history.in_turns import in_turns
 from lanes.codec import decode, encode
 
 if TYPE_CHECKING:
@@ -20,8 +21,9 @@ class Refusal(NamedTuple):
 
     Attributes:
         key: The key, perhaps of an object (`reasoning.effort`); `STRICT` and `DEVELOPER` stand for
-            what is deeper, `MESSAGES` for what is in them.
-        value: The value, as JSON, if others are accepted; for `MESSAGES` one of `ORDERS`, or a key.
+            what is deeper, `MESSAGES` and `INPUT` for what is in them.
+        value: The value, as JSON, if others are accepted; one of `ORDERS` for `INPUT` and
+            `MESSAGES`, or a key of messages.
     """
 
     key: str
@@ -32,6 +34,7 @@ class Refusal(NamedTuple):
 STRICT: Final = "strict"
 DEVELOPER: Final = "developer"
 MESSAGES: Final = "messages"
+INPUT: Final = "input"
 #: Orders that a chat template refuses (`gateway/upstream/chat/template.py`).
 TURNS, SYSTEM, USER_AFTER_TOOL, CALL_IDS = "turns", "system", "user after tool", "call ids"
 ORDERS: Final = (TURNS, SYSTEM, USER_AFTER_TOOL, CALL_IDS)
@@ -46,7 +49,7 @@ def without(request: dict[str, Any], refused: Collection[Refusal]) -> dict[str, 
     """Return a request without what is refused, renamed where it has another name."""
     kept = dict(request)
     keys = {refusal.key for refusal in refused if not refusal.value}
-    for key in {refusal.key for refusal in refused} - {STRICT, DEVELOPER, MESSAGES}:
+    for key in {refusal.key for refusal in refused} - {STRICT, DEVELOPER, INPUT, MESSAGES}:
         value = value_of(request, key)
         if value is not None and (key in keys or Refusal(key, as_value(value)) in refused):
             _drop(kept, key, keys)
@@ -54,6 +57,9 @@ def without(request: dict[str, Any], refused: Collection[Refusal]) -> dict[str, 
         kept = _without_strict(kept)
     if DEVELOPER in keys and isinstance(kept.get("input"), list):
         kept["input"] = [_without_developer(item) for item in kept["input"]]
+    orders = {refusal.value for refusal in refused if refusal.key == INPUT}
+    if orders and isinstance(kept.get("input"), list):
+        kept["input"] = in_turns(kept["input"], system=SYSTEM not in orders)
     inside = {refusal.value for refusal in refused if refusal.key == MESSAGES}
     if inside and "messages" in kept:
         bare = [_without_keys(message, inside) for message in kept["messages"]]
