@@ -59,6 +59,10 @@ BODIES: dict[str, tuple[bytes, list[str]]] = {
         SAID,
     ),
     "C04 a call that ends by stop": (said(call(0, "f", '{"a":1}', "c1"), *last("stop")), CALLED),
+    "C05 a finish_reason beside the reasoning, before the text": (
+        said(chunk("stop", reasoning_content="Hm"), *text("a", "b"), *last()),
+        THOUGHT,
+    ),
     "C06 an empty finish_reason on each chunk": (
         said(chunk("", content="a"), chunk("", content="b"), *last()),
         SAID,
