@@ -87,7 +87,8 @@ class Backend:
         options, profile = self._options, self._dialect.profile
         cuts_text = profile.cuts_text and options.steer_boundary == "text"
         steerable = profile.steerable and options.steerable
-        made_by = self._maker.mark() if profile.seals_reasoning else None
+        seals = profile.seals_reasoning and self._dialect.converter is None
+        made_by = self._maker.mark() if seals else None
         return replace(profile, cuts_text=cuts_text, steerable=steerable, made_by=made_by)
 
     def _headers(self, client: Mapping[str, str]) -> dict[str, str]:

@@ -25,7 +25,7 @@ from gateway.upstream.refused.request import Refusal, without
 from gateway.upstream.restored_names import RestoredNames
 from lanes.codec import encode
 from lanes.errors import ClientFault
-from lanes.history.makers import MARK, Maker
+from lanes.history.makers import MARK, PACKED, Maker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -118,7 +118,7 @@ class Dialect:
             ClientFault: The backend could not make sense of it.
         """
         maker = maker or Maker("", "")
-        if maker.reasoning_key or any(MARK in item for item in items):
+        if maker.reasoning_key or any(MARK in item or PACKED in item for item in items):
             items = readable_items(items, maker, marked=self.converter is not None)
         if not self.namespaces:
             flat = FlatTools(body.get("tools"))

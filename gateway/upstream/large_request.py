@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from lanes.history.makers import PACKED
 from lanes.long_strings import LONG, LongStrings
 
 if TYPE_CHECKING:
@@ -30,5 +31,7 @@ def large_request(
         maker: The backend as a maker of items.
     """
     strings = LongStrings()
-    short = [strings.cut(item) if len(item) > LONG else item for item in items]
+    # What is packed has to be read, so it stays whole.
+    long = [len(item) > LONG and PACKED not in item for item in items]
+    short = [strings.cut(item) if cut else item for item, cut in zip(items, long, strict=True)]
     return strings.restore(dialect.request(body, short, maker))

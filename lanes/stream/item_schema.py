@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lanes.codec import encode
-from lanes.history.makers import MADE_BY
+from lanes.history.makers import MADE_BY, packed
 from lanes.stream.schema import each, of, one_of, record, tagged
 
 if TYPE_CHECKING:
@@ -28,15 +28,26 @@ class Seal(NamedTuple):
 
     def show(self, item: dict[str, Any]) -> None:
         """Leave it out of an item that a client gets, or say whose it is."""
-        if not self.shown or not item.get("encrypted_content"):
-            item.pop("encrypted_content", None)
-        elif self.made_by is not None:
-            item[MADE_BY] = self.made_by
+        if item["type"] == "reasoning":
+            if not self.shown or not item.get("encrypted_content"):
+                item.pop("encrypted_content", None)
+            if self.shown and self.made_by is None and MADE_BY in item:
+                item["encrypted_content"] = packed(item)
+        if self._is_own(item):
+            item[MADE_BY] = self._mark(item)
 
     def marked(self, final: dict[str, Any]) -> dict[str, Any]:
-        """Return the backend's own item, which says whose it is if it is sealed."""
-        sealed = self.made_by is not None and final.get("encrypted_content")
-        return {**final, MADE_BY: self.made_by} if sealed else final
+        """Return the backend's own item, which says whose it is if only its maker can read it."""
+        return {**final, MADE_BY: self._mark(final)} if self._is_own(final) else final
+
+    def _is_own(self, item: dict[str, Any]) -> bool:
+        sealed = item["type"] == "reasoning" and item.get("encrypted_content")
+        return self.made_by is not None and bool(sealed or MADE_BY in item)
+
+    def _mark(self, item: dict[str, Any]) -> dict[str, Any]:
+        """Return the mark; that of a gateway which is the backend is within it."""
+        inner = {"inner": item[MADE_BY]} if MADE_BY in item else {}
+        return {**(self.made_by or {}), **inner}
 
 
 #: The prefix of an id, by the type of the item.

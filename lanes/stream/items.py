@@ -251,6 +251,7 @@ class Item:
         elif item.get("status") in _RUNNING:
             cut = _CUT_STATUS.get(self.type, "incomplete")
             item["status"] = "completed" if status == "completed" else cut
+        self._seal.show(item)
         self._cut = self._is_cut(item, status)
         return item
 
@@ -269,7 +270,6 @@ class Item:
 
     def _compose_reasoning(self, item: dict[str, Any], status: str) -> None:
         item["summary"] = [part.snapshot(part.text) for part in self.summary]
-        self._seal.show(item)
         if self.content or "content" in item:
             item["content"] = [part.snapshot(part.text) for part in self.content]
         if "status" in item or status == "incomplete":

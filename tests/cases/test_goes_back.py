@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gateway.config.settings import Settings
 from tests.cases.test_chat import F
 from tests.dialects.chatting import DONE, body, chunk, counted, text
 from tests.dialects.test_chat_goes_back import DETAILS, GOOGLE
 from tests.support.client import connect
 from tests.support.conversations import begin
+from tests.support.gateway import running
 from tests.support.gateway_stand import Stand, answer, stand, user
 from tests.support.several_upstreams import several
 
@@ -128,6 +130,21 @@ async def test_only_its_maker_gets_it_after_a_fallback() -> None:
         assert last == {"role": "assistant", "content": "from two", "reasoning": "so"}
         await answer(exchange, body_of("x"))
         await of.client.ended("a")
+
+
+@pytest.mark.parametrize("stateless", [False, True], ids=["chain", "stateless"])
+async def test_through_another_gateway(stateless: bool) -> None:
+    async with stand(dialect="chat", retries=0) as on:
+        outer = Settings(upstream=on.url, dialect="openai", retries=0)
+        async with running(outer) as url, connect(url) as client:
+            behind = Stand(on.fake, client, url, on.errors)
+            first = await _first(behind)
+            if stateless:
+                create: Item = {"input": [user("go"), *first["output"], OUTPUT]}
+            else:
+                create = {"input": [OUTPUT], "previous_response_id": first["id"]}
+            exchange, _ = await behind.turn("a", body_of("x"), **create)
+            whole(exchange)
 
 
 def body_of(said: str, **first: Any) -> list[bytes]:

@@ -14,6 +14,7 @@ from gateway.upstream.chat.request import shape
 from gateway.upstream.chat.return_form import ReasoningReturn, ReturnForm
 from gateway.upstream.chat.vendor_keys import merged
 from gateway.upstream.dialect import dialect_names, find
+from gateway.upstream.large_request import large_request
 from lanes.codec import encode
 from lanes.history.makers import Maker
 from tests.dialects.chatting import Chunk, body, call, chunk, counted, hear, text
@@ -195,6 +196,50 @@ def test_reasoning_without_a_mark_goes_back_under_the_key_that_the_backend_last_
     assert second() == {"role": "assistant", "content": "a"}
     answered(chunk(reasoning="x"), *text("a"), by=known)
     assert second() == {"role": "assistant", "content": "a", "reasoning": "mine"}
+
+
+@pytest.mark.parametrize(("deltas", "message"), REASONING, ids=IDS)
+def test_a_client_that_keeps_encrypted_reasoning_alone_brings_all_of_it_back(
+    deltas: list[Item], message: Message
+) -> None:
+    asked = {"model": "m", "store": False, "include": ["reasoning.encrypted_content"]}
+    sent = body([*(chunk(**delta) for delta in deltas), *text("a", "b"), chunk("stop")])
+    heard = hear([sent], asked, maker=maker())
+    check(heard)
+    kept = {"type", "role", "content"}
+    mine = [
+        {key: item[key] for key in item if key in kept and item["type"] == "message"}
+        or {"type": "reasoning", "summary": [], "encrypted_content": item["encrypted_content"]}
+        for item in heard.output
+    ]
+    history = [encode(one) for one in (USER, *mine, USER)]
+    request = DIALECT.request({"model": "m"}, history, maker())
+    made = json.loads(request)["messages"][1]
+    assert made == {"role": "assistant", "content": "ab", **message}
+    assert large_request(DIALECT, {"model": "m"}, history, maker()) == request
+    for name in ("openai", "vllm", "chat"):
+        request = find(name).request({"model": "m"}, history, Maker("other", name))
+        for word in (b"multilane.1.", b"gAAA", b"c2ln"):
+            assert word not in request
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        "",
+        "!",
+        "e30",
+        "bnVsbA==",
+        "eyJtYWRlX2J5Ijo1fQ==",
+        "eyJtYWRlX2J5Ijp7ImtleXMiOls1XX19",
+        "AAAA",
+    ],
+)
+def test_what_only_looks_packed_is_left_out(packed: str) -> None:
+    thought = {"type": "reasoning", "summary": [], "encrypted_content": f"multilane.1.{packed}"}
+    history = [encode(one) for one in (USER, thought, {"role": "assistant", "content": "a"}, USER)]
+    for name in dialect_names():
+        assert b"multilane.1." not in find(name).request({"model": "m"}, history, maker())
 
 
 #: Entries of one call, and what of it comes back.

@@ -18,8 +18,8 @@ IN_CONTENT: Final = "content"
 TEXT_KEYS: Final = ("reasoning_content", "reasoning", "thinking", "reasoning_text")
 #: The keys of a message that hold what its backend sealed or signed.
 SEALED_KEYS: Final = (
-    *("reasoning_details", "thinking_blocks", "reasoning_opaque", "reasoning_signature"),
-    *("extra_content", "provider_specific_fields"),
+    *("reasoning_details", "thinking_blocks", "reasoning_opaque", "extra_content"),
+    "provider_specific_fields",
 )
 
 
@@ -36,7 +36,6 @@ class Delta(msgspec.Struct, gc=False):
     reasoning_details: Any = None
     thinking_blocks: Any = None
     reasoning_opaque: Any = None
-    reasoning_signature: Any = None
     extra_content: Any = None
     provider_specific_fields: Any = None
     tool_calls: Any = None
@@ -134,7 +133,6 @@ def holds_sealed(delta: Delta) -> bool:
         or delta.provider_specific_fields
         or delta.thinking_blocks
         or delta.reasoning_opaque
-        or delta.reasoning_signature
     )
 
 

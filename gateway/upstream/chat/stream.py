@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gateway.upstream.chat.answer_items import AnswerItems
-from gateway.upstream.chat.chunks import holds_sealed, place, read, response_of
+from gateway.upstream.chat.chunks import place, read, response_of
 from gateway.upstream.chat.omissions import NOTICES
 from gateway.upstream.chat.stream_ends import (
     Finishes,
@@ -112,9 +112,11 @@ class ChatConverter:
         text, other = delta.content, delta.reasoning_content or delta.reasoning
         if self._items.live == "reasoning":
             text, other = other, text
-        if other or delta.thinking or delta.reasoning_text or holds_sealed(delta):
+        if other or delta.thinking or delta.reasoning_text or delta.thinking_blocks:
             return None
-        return text if type(text) is str and text else None
+        if delta.reasoning_details or delta.extra_content or delta.provider_specific_fields:
+            return None
+        return text if type(text) is str and text and not delta.reasoning_opaque else None
 
     # Chunks with more than text
 

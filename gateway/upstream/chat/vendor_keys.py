@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from lanes.history.makers import MADE_BY
+from lanes.history.makers import MADE_BY, own_keys
 from lanes.stream.item_schema import PRIVATE_KEYS
 
 if TYPE_CHECKING:
@@ -63,9 +63,7 @@ def shown(kept: Mapping[str, Any]) -> dict[str, Any]:
 
 def returned(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return the vendor's keys that an item shows, as they came."""
-    mark = item.get(MADE_BY)
-    keys = mark.get("keys") if isinstance(mark, dict) else None
-    named = [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []
+    named = own_keys(item.get(MADE_BY))
     return {key.removeprefix(_PREFIX): item[key] for key in named if key in item}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from lanes.codec import decode, encode
-from lanes.history.makers import MADE_BY, MARK
+from lanes.history.makers import MADE_BY, MARK, PACKED, own_keys, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,28 +35,34 @@ def readable_items(items: Sequence[bytes], maker: Maker, *, marked: bool) -> lis
     key = maker.reasoning_key if marked else ""
     return [
         encode(_readable(decode(data), maker, key, marked=marked))
-        if MARK in data or (key and _REASONING in data)
+        if MARK in data or PACKED in data or (key and _REASONING in data)
         else data
         for data in items
     ]
 
 
 def _readable(item: Item, maker: Maker, key: str, *, marked: bool) -> Item:
+    if not marked and maker.made(mark := item.get(MADE_BY)):
+        return _as_it_came(item, mark)
+    if item.get("type") == "reasoning":
+        item = unpacked(item)
     mark = item.get(MADE_BY)
     if marked and maker.made(mark):
         return item
     if mark is not None:
-        own = maker.made(mark)
-        item = {key: item[key] for key in item if key != MADE_BY} if own else without_own_keys(item)
+        item = without_own_keys(item)
     if key and item.get("type") == "reasoning":
         item[MADE_BY] = maker.mark(key=key)
     return item
 
 
+def _as_it_came(item: Item, mark: Any) -> Item:
+    """Return an item as its maker sent it, which may be a gateway with marks of its own."""
+    rest = {key: item[key] for key in item if key != MADE_BY}
+    return {**rest, MADE_BY: mark["inner"]} if "inner" in mark else rest
+
+
 def without_own_keys(item: Item) -> Item:
     """Return an item without its mark, and without what only its maker can read."""
-    mark = item.get(MADE_BY)
-    keys = mark.get("keys") if isinstance(mark, dict) else None
-    named = {key for key in keys if isinstance(key, str)} if isinstance(keys, list) else set()
-    dropped = (named - _COMMON) | {MADE_BY, "encrypted_content"}
+    dropped = (set(own_keys(item.get(MADE_BY))) - _COMMON) | {MADE_BY, "encrypted_content"}
     return {key: value for key, value in item.items() if key not in dropped}
