@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.codec import encode
 from lanes.errors import IllegalTransition
 from lanes.history.entries import Entry
+from lanes.history.makers import MADE_BY
 from lanes.stream.item_schema import Seal, needed_fields, public_fields
 from lanes.stream.item_states import ITEM_TRANSITIONS, ItemState, ItemStep
 from lanes.stream.parts import CALL_KINDS, SUMMARY, Part, has_text, have_texts, kind_of
@@ -251,7 +252,8 @@ class Item:
         elif item.get("status") in _RUNNING:
             cut = _CUT_STATUS.get(self.type, "incomplete")
             item["status"] = "completed" if status == "completed" else cut
-        self._seal.show(item)
+        if self.type == "reasoning" or MADE_BY in item:
+            self._seal.show(item)
         self._cut = self._is_cut(item, status)
         return item
 

@@ -14,9 +14,12 @@ from tests.support.client import connect
 from tests.support.conversations import begin
 from tests.support.gateway import running
 from tests.support.gateway_stand import Stand, answer, stand, user
+from tests.support.redis_engine import Engine
 from tests.support.several_upstreams import several
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.support.exchange import Exchange
 
 Item = dict[str, Any]
@@ -91,6 +94,21 @@ async def test_on_another_connection() -> None:
                 "a", body_of("x"), previous_response_id=first["id"], input=[OUTPUT]
             )
             whole(exchange)
+
+
+async def test_in_another_process(tmp_path: Path) -> None:
+    engine = Engine("valkey", tmp_path)
+    await engine.start()
+    try:
+        shared: Item = {"dialect": "chat", "retries": 0, "redis_url": f"unix://{engine.path}"}
+        async with stand(**shared) as here, stand(**shared) as there:
+            first = await _first(here, store=True)
+            exchange, _ = await there.turn(
+                "a", body_of("x"), previous_response_id=first["id"], input=[OUTPUT]
+            )
+            whole(exchange)
+    finally:
+        engine.kill()
 
 
 async def test_after_a_steer() -> None:

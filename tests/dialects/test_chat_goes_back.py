@@ -356,9 +356,9 @@ def test_any_keys_come_back_value_for_value(outer: Item, inner: Item) -> None:
 
 
 FORMS = [
-    (ReturnForm(), ["reasoning"] * 3),
+    (ReturnForm(), ["reasoning"] * 4),
     (ReturnForm(ReasoningReturn.NEVER), []),
-    (ReturnForm(ReasoningReturn.CALLS), ["reasoning", "reasoning"]),
+    (ReturnForm(ReasoningReturn.CALLS), ["reasoning", "reasoning", "reasoning"]),
     (ReturnForm(ReasoningReturn.TOOL_LOOP), ["reasoning"]),
 ]
 
@@ -368,7 +368,8 @@ def test_it_says_which_messages_have_their_reasoning(form: ReturnForm, keys: lis
     thought = answered(chunk(reasoning="hm"), *text("a"))
     called = answered(chunk(reasoning="hm"), call(0, "f", "{}", "c1"))
     calls = list(called.output)
-    items = [USER, *thought.output, USER, *calls, *outputs(calls), USER, *calls, *outputs(calls)]
+    called_for = [USER, *calls, *outputs(calls)]
+    items = [USER, *thought.output, *called_for, *thought.output, *called_for]
     made = shape({"model": "m", "input": items}, returned=form)["messages"]
     assert [key for one in made for key in one if key == "reasoning"] == keys
 

@@ -121,13 +121,19 @@ class _Transcript:
     def messages(self) -> list[Message]:
         """Return the messages in order, each call followed by its output."""
         built: list[Message] = []
-        entries = _with_turns_joined(self.entries)
-        asked = [at for at, entry in enumerate(entries) if _is_of_user(entry)]
-        for at, entry in enumerate(entries):
-            if isinstance(entry, _Turn):
-                built += _turn(entry, self._form, current=not asked or at > asked[-1])
-            else:
-                built.append(entry)
+        rounds = _rounds(_with_turns_joined(self.entries))
+        for entries in rounds:
+            turns = [entry for entry in entries if isinstance(entry, _Turn)]
+            thinks = goes_back(
+                self._form,
+                calls=any(turn.answered for turn in turns),
+                current=entries is rounds[-1],
+            )
+            for entry in entries:
+                if isinstance(entry, _Turn):
+                    built += _turn(entry, self._form if thinks else None)
+                else:
+                    built.append(entry)
         return built
 
     def _message(self, item: dict[str, Any]) -> None:
@@ -181,8 +187,14 @@ def _call(item: dict[str, Any], at: int) -> _Call:
     return _Call(item["call_id"], item["name"], arguments, at, returned(item))
 
 
-def _is_of_user(entry: Message | _Turn) -> bool:
-    return not isinstance(entry, _Turn) and entry["role"] == "user"
+def _rounds(entries: list[Message | _Turn]) -> list[list[Message | _Turn]]:
+    """Return the entries from each message of the user to the next."""
+    rounds: list[list[Message | _Turn]] = [[]]
+    for entry in entries:
+        if not isinstance(entry, _Turn) and entry["role"] == "user":
+            rounds.append([])
+        rounds[-1].append(entry)
+    return rounds
 
 
 def _with_turns_joined(entries: list[Message | _Turn]) -> list[Message | _Turn]:
@@ -199,13 +211,10 @@ def _with_turns_joined(entries: list[Message | _Turn]) -> list[Message | _Turn]:
     return kept
 
 
-def _turn(turn: _Turn, form: ReturnForm, *, current: bool) -> Iterator[Message]:
+def _turn(turn: _Turn, form: ReturnForm | None) -> Iterator[Message]:
     """Yield the assistant's message and the outputs of its calls.
 
-    Args:
-        turn: What the assistant said.
-        form: What the backend takes back.
-        current: Whether the user has said nothing since.
+    `form` is what the backend takes back with it, if it takes anything.
     """
     calls = turn.answered
     text = "\n\n".join(turn.texts)
@@ -213,7 +222,7 @@ def _turn(turn: _Turn, form: ReturnForm, *, current: bool) -> Iterator[Message]:
         return
     # An empty string suits servers that refuse a null, and those that require the key.
     message: Message = {"role": "assistant", "content": text}
-    if goes_back(form, calls=bool(calls), current=current):
+    if form is not None:
         message |= reasoning_fields(turn.reasoning, form, calls=bool(calls))
         if message["content"] is not text and text:
             message["content"].append({"type": "text", "text": text})

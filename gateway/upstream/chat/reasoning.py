@@ -90,7 +90,7 @@ def goes_back(form: ReturnForm, *, calls: bool, current: bool) -> bool:
 
     Args:
         form: What the backend takes back.
-        calls: Whether the message has calls.
+        calls: Whether a tool is called before the user speaks again, or was since the user spoke.
         current: Whether it comes after the user's last message.
     """
     match form.returns:

@@ -10,7 +10,7 @@ class ReasoningReturn(StrEnum):
     """Which of its messages a backend takes back with their reasoning.
 
     ALWAYS     all of them
-    CALLS      those that call a tool
+    CALLS      those of the user's turns in which a tool is called
     TOOL_LOOP  those after the user's last message
     NEVER      none
     """
