@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import json
 import os
-import re
 import sys
 import tempfile
 import time
@@ -24,20 +23,18 @@ from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
 from bench.breaking_relay import Relay
+from bench.commands import REST, ROOT, command, memory
 from bench.visits import Visits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-_ROOT = Path(__file__).parents[1]
 #: The round that later ones are compared with: by then all that is loaded lazily is loaded.
 _EARLY = 5
 #: Seconds of a round besides its load: all leave, and the gateway comes to rest.
 _PAUSE = 15.0
 #: Wrong answers of a round to show.
 _SHOWN = 5
-#: Seconds for the gateway to come to rest once all peers have left.
-_REST = 60.0
 #: Characters of a log to show.
 _LOG_END = 16000
 
@@ -77,9 +74,6 @@ class Round:
         return "".join(f"{cell:>10}" for cell in cells)
 
 
-#: How the commands say that they listen, and on which port.
-_LISTENS = re.compile(r"(?:ready http|ws)://127\.0\.0\.1:(\d+)/")
-
 _HEADINGS = (
     "round",
     "RSS MB",
@@ -92,35 +86,6 @@ _HEADINGS = (
     "breaks",
     "visits",
 )
-
-
-def _port_in(log: Path) -> int | None:
-    """Return the port that a command says in its log, once it listens."""
-    listens = _LISTENS.search(log.read_text("utf-8"))
-    return None if listens is None else int(listens[1])
-
-
-@asynccontextmanager
-async def _command(log: Path, *words: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, int]]:
-    """Run a command of the gateway's beside the soak, on a free port; yields it and the port."""
-    with log.open("wb") as out:
-        child = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "gateway", *words, "--port", "0"),
-            cwd=log.parent,
-            env=os.environ | {"PYTHONPATH": str(_ROOT)},
-            stdout=out,
-            stderr=out,
-        )
-    try:
-        async with asyncio.timeout(_REST):
-            while (port := _port_in(log)) is None:
-                assert child.returncode is None, f"{words[0]} ended with {child.returncode}"
-                await asyncio.sleep(0.05)
-        yield child, port
-    finally:
-        if child.returncode is None:
-            child.terminate()
-        await child.wait()
 
 
 class Soak:
@@ -136,14 +101,14 @@ class Soak:
         rehearse = ("rehearse", "--rate", "200")
         limits = ("--stall-timeout", "5", "--state-dir", str(self._log.parent / "state"))
         async with AsyncExitStack() as stack:
-            backend = _command(self._log.with_name("rehearse.log"), *rehearse)
+            backend = command(self._log.with_name("rehearse.log"), *rehearse)
             _, port = await stack.enter_async_context(backend)
             self._relay = Relay(port)
             between = await asyncio.start_server(self._relay.serve, "127.0.0.1", 0)
             stack.callback(between.close)
             upstream = f"http://127.0.0.1:{between.sockets[0].getsockname()[1]}/v1"
             serve = ("serve", "--upstream", upstream, "--model", "rehearse")
-            served = _command(self._log, *serve, *limits)
+            served = command(self._log, *serve, *limits)
             self._child, self._port = await stack.enter_async_context(served)
             yield self
             self._child.terminate()
@@ -166,7 +131,7 @@ class Soak:
         for task in tasks:
             assert task.cancelled(), task.exception()
         await self._rest()
-        megabytes, peak = self._memory()
+        megabytes, peak = memory(self._child.pid)
         files = len(os.listdir(f"/proc/{self._child.pid}/fd"))
         return Round(megabytes, peak, files, load, visits, self._relay.breaks - before)
 
@@ -177,7 +142,7 @@ class Soak:
         child = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "gateway", "load", f"ws://127.0.0.1:{self._port}"),
             *(*shares, *size, "--duration", str(self._seconds), "--json"),
-            cwd=_ROOT,
+            cwd=ROOT,
             stdout=asyncio.subprocess.PIPE,
         )
         out, _ = await child.communicate()
@@ -187,7 +152,7 @@ class Soak:
 
     async def _rest(self) -> None:
         """Wait until no connection is left, and what each had to do is done."""
-        async with asyncio.timeout(_REST):
+        async with asyncio.timeout(REST):
             while not self._rests():  # noqa: ASYNC110 - there is no event for it
                 await asyncio.sleep(0.2)
         await asyncio.sleep(1)
@@ -197,17 +162,9 @@ class Soak:
         return not health["connections"] and not health["http_responses"]
 
     def _health(self) -> dict[str, Any]:
-        with urlopen(f"http://127.0.0.1:{self._port}/health", timeout=_REST) as answer:
+        with urlopen(f"http://127.0.0.1:{self._port}/health", timeout=REST) as answer:
             health: dict[str, Any] = json.load(answer)
             return health
-
-    def _memory(self) -> tuple[float, float]:
-        """Return the gateway's memory now, and the most it ever was, in megabytes."""
-        status = Path(f"/proc/{self._child.pid}/status").read_text("ascii")
-        now, most = (re.search(rf"{name}:\s+(\d+)", status) for name in ("VmRSS", "VmHWM"))
-        assert now is not None
-        assert most is not None
-        return int(now[1]) / 1024, int(most[1]) / 1024
 
 
 def faults(rounds: list[Round], slack_megabytes: float, slack_files: int) -> list[str]:

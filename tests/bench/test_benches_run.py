@@ -24,7 +24,8 @@ BENCHES = {
 }
 #: `stalls` has a test of its own.
 PARTS = {"__init__", "compare", "hostile_peers", "measure", "pipeline", "probed_gateway", "soak"}
-PARTS |= {"breaking_relay", "http_visitors", "stalls", "visits"}
+PARTS |= {"breaking_relay", "commands", "given_back", "http_visitors", "stalls", "visits"}
+PARTS |= {"crowds", "stalling_frames", "stalling_upstreams"}
 
 
 def run(module: str, *options: str) -> str:
@@ -47,6 +48,15 @@ def test_it_prints_a_table() -> None:
     table = run("delta_parsing", "--rounds", "1", "--count", "64")
     assert table.startswith("D1, one delta of 250 bytes: CPU µs an event, medians of 1 rounds")
     assert "load" in table.splitlines()[-1]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_what_is_given_back_is_measured() -> None:
+    table = run("given_back", "--connections", "2", "--scale", "0.02").splitlines()
+    assert [line.split()[0] for line in table[1:5]] == ["none", "plain", "escapes", "base64"]
+    for line in table[1:5]:
+        after_few, after_all, most = map(float, line.split()[-3:])
+        assert 10 < min(after_few, after_all) <= most
 
 
 def test_two_checkouts_are_compared() -> None:

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.lowlevel
 import pytest
 
+from gateway.config.settings import Settings
 from tests.support.client import connect
 from tests.support.events import created, delta, in_progress, opened
 from tests.support.exchange import hung_up
+from tests.support.gateway import serving
+from tests.support.http_client import posted, requested
 from tests.support.raw_client import raw
 from tests.support.serve_process import process
-from tests.support.wire_stand import standing, talking
+from tests.support.wire_stand import WireStand, standing, talking
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from tests.support.exchange import Exchange
+    from tests.support.http_client import Answer
 
+JSON = {"content-type": "application/json"}
 LIMIT = 256 << 10
 WORD = "x" * 4000
 MIB = 1 << 20
@@ -33,6 +40,9 @@ async def endless(exchange: Exchange) -> None:
         await exchange.send(delta("ok"))
         await exchange.end()
         return
+    if exchange.body.get("user") == "waits" and len(exchange.input) == 1:
+        await exchange.send(delta("word "))
+        await exchange.hang()
     while True:
         await exchange.send(delta(WORD))
         await anyio.lowlevel.checkpoint()
@@ -70,6 +80,92 @@ async def test_lanes_share_what_their_connection_may_have() -> None:
             await client.create(lane)
         texts = [(await client.ended(lane))["output"][0]["content"][0]["text"] for lane in "abcd"]
         assert max(map(len, texts)) <= LIMIT + len(WORD)
+
+
+async def read(answer: Answer) -> dict[str, Any]:
+    """The response object of an answer, whichever form it has."""
+    if answer.headers["content-type"] == "application/json":
+        whole: dict[str, Any] = await answer.json()
+        return whole
+    last: dict[str, Any] = (await answer.events())[-1]["response"]
+    return last
+
+
+async def over_http(stand: WireStand, fields: dict[str, Any], headers: dict[str, str]) -> Any:
+    """What a create over HTTP comes to; one in the background is followed."""
+    async with posted(stand.url, fields, headers) as answer:
+        assert answer.status == 200
+        response = await read(answer)
+    if fields.get("background") and not fields.get("stream"):
+        path = f"/responses/{response['id']}?stream=true"
+        async with requested(stand.url, "GET", path) as followed:
+            return await read(followed)
+    return response
+
+
+@pytest.mark.parametrize("transport", ["http", "websocket"])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("way", ["alone", "keyed", "background", "conversation"])
+async def test_it_ends_over_http(way: str, transport: str, *, stream: bool) -> None:
+    fields: dict[str, Any] = {"stream": stream, "store": way == "background"}
+    headers = {"idempotency-key": "one"} if way == "keyed" else {}
+    if way == "background":
+        fields["background"] = True
+    async with backed(transport) as (stand, backend):
+        if way == "conversation":
+            async with requested(stand.url, "POST", "/conversations", b"{}", JSON) as made:
+                fields["conversation"] = (await made.json())["id"]
+        response = await over_http(stand, fields, headers)
+        ended(response)
+        if way == "keyed":
+            ended(await over_http(stand, fields, headers))
+        if way == "conversation":
+            path = f"/conversations/{fields['conversation']}/items"
+            async with requested(stand.url, "GET", path) as listed:
+                last, _ = (await listed.json())["data"]
+                text = response["output"][0]["content"][0]["text"]
+                assert last["content"][0]["text"] == text
+        if transport == "http":
+            [exchange] = backend.fake.exchanges
+            await hung_up(exchange)
+
+
+@pytest.mark.parametrize("transport", ["http", "websocket"])
+async def test_a_successor_ends_too(transport: str) -> None:
+    """Its own output counts for it, not that of the response that was steered."""
+    async with backed(transport) as (stand, _), connect(stand.url) as client:
+        await client.create("a", user="waits")
+        [begun] = await client.until("response.created", lane="a")
+        await client.until("response.output_text.delta", lane="a")
+        await client.steer(begun["response"]["id"], "on")
+        assert (await client.ended("a"))["incomplete_details"] == {"reason": "steered"}
+        ended(await client.ended("a"))
+
+
+@asynccontextmanager
+async def backed(transport: str) -> AsyncIterator[tuple[WireStand, WireStand]]:
+    """A gateway with a bound, and one without which it asks over a WebSocket, or itself."""
+    bounds: dict[str, Any] = {"max_output_bytes": LIMIT}
+    if transport == "http":
+        async with standing(endless, **bounds) as stand:
+            yield stand, stand
+        return
+    async with standing(endless) as inner:
+        way: dict[str, Any] = {
+            "upstream": inner.url,
+            "dialect": "openai",
+            "upstream_transport": "websocket",
+        }
+        async with serving(Settings(**way, **bounds)) as (server, url):
+            yield WireStand(inner.fake, server, url), inner
+
+
+def ended(response: dict[str, Any]) -> None:
+    """It is a response that ended at its bound."""
+    assert response["status"] == "incomplete"
+    assert response["incomplete_details"] == {"reason": "max_output_bytes"}
+    text = response["output"][0]["content"][0]["text"]
+    assert LIMIT <= len(text) <= LIMIT + len(WORD)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
