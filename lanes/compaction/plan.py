@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 TEXT_BUDGET: Final = 80_000
 #: Bytes of images and files that are kept with each of these.
 MEDIA_BUDGET: Final = 512 * 1024
+#: Bytes of one item of reasoning that is kept with its call.
+REASONING_BUDGET: Final = 64 * 1024
 #: Items that others look up by their id.
 _NAMED: Final = frozenset({"mcp_approval_request", "local_shell_call"})
 
@@ -96,7 +98,19 @@ def _kept(items: list[Item], *, goes_on: bool) -> set[int]:
         # An output beside one that was not seen yet belongs to the same calls.
         calls = {call for place in kept for call in calls_of(items[place])}
         kept |= {place for place, item in enumerate(items) if answers(item) in calls}
-    return kept
+    return kept | _reasoning(items, kept)
+
+
+def _reasoning(items: list[Item], kept: set[int]) -> set[int]:
+    """Return the places of the reasoning that led to kept calls: some backends want it back."""
+    found = set()
+    for place in kept:
+        before = place - 1 if _calls(items[place]) else -1
+        while before >= 0 and items[before].get("type") == "reasoning":
+            if len(encode(items[before])) <= REASONING_BUDGET:
+                found.add(before)
+            before -= 1
+    return found
 
 
 def _unseen(items: list[Item]) -> int:
@@ -105,9 +119,13 @@ def _unseen(items: list[Item]) -> int:
     return next(made, -1) + 1
 
 
+def _calls(item: Item) -> bool:
+    return any(True for _ in calls_of(item))
+
+
 def _bare(item: Item) -> Item:
     """Return a call without its id: a backend may know that for one that follows its reasoning."""
-    if not calls_of(item) or item.get("type") in _NAMED:
+    if not _calls(item) or item.get("type") in _NAMED:
         return item
     return {key: item[key] for key in item if key != "id"}
 

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.upstream.dialect import dialect_names, find
 from lanes.compaction.prompt import SUMMARY_INTRODUCTION, SUMMARY_PROMPT
-from tests.support.events import data, reply
+from tests.support.events import call_reply, data, reply
 from tests.support.gateway_stand import Stand, answer, said, stand, user
 
 if TYPE_CHECKING:
@@ -95,3 +95,109 @@ async def test_an_item_opens_on_any_dialect(dialect: str) -> None:
         assert '"compaction"' not in asked
         await answer(exchange, say("ok"))
         assert (await on.client.ended())["status"] == "completed"
+
+
+TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}}
+
+
+async def test_the_summary_is_asked_for_without_what_is_meant_for_the_answer() -> None:
+    settings = {
+        "instructions": "Be brief.",
+        "max_output_tokens": 5,
+        "text": {"format": {"type": "json_object"}},
+        "tools": [TOOL],
+        "tool_choice": "required",
+        "include": ["reasoning.encrypted_content"],
+        "seed": 7,
+    }
+    async with stand() as on:
+        await on.client.create(input=[user("one"), TRIGGER], **settings)
+        exchange = await on.fake.next()
+        body = exchange.body
+        assert not body.keys() & {"max_output_tokens", "text", "include"}
+        assert (body["instructions"], body["seed"], body["tools"]) == ("Be brief.", 7, [TOOL])
+        assert body["tool_choice"] == "none"
+        await answer(exchange)
+        response = await on.client.ended()
+        assert response["status"] == "completed"
+        assert response["tool_choice"] == "required"
+
+
+async def test_a_model_that_calls_a_tool_instead_is_asked_again_without_tools() -> None:
+    async with stand() as on:
+        await on.client.create(input=[user("one"), TRIGGER], tools=[TOOL])
+        await answer(await on.fake.next(), call_reply("f"))
+        exchange = await on.fake.next()
+        assert not exchange.body.keys() & {"tools", "tool_choice"}
+        await answer(exchange, reply("They talked."))
+        assert [item["type"] for item in (await on.client.ended())["output"]] == ["compaction"]
+
+
+async def test_a_model_that_writes_nothing() -> None:
+    async with stand() as on:
+        await on.client.create("a", input=[user("one"), TRIGGER])
+        await answer(await on.fake.next(), call_reply("f"))
+        response = await on.client.ended("a")
+        assert (response["status"], response["error"]["code"]) == ("failed", "server_error")
+        await on.usable("a")
+
+
+async def test_a_summary_that_breaks_off() -> None:
+    async with stand(retries=0) as on:
+        await on.client.create("a", input=[user("one"), TRIGGER])
+        exchange = await on.fake.next()
+        await exchange.send(*reply("half")[:-3])
+        exchange.cut()
+        assert (await on.client.ended("a"))["status"] == "failed"
+        await on.usable("a")
+
+
+async def test_cancelled_while_it_compacts() -> None:
+    async with stand() as on:
+        _, first = await on.turn("a", input="one")
+        await on.client.create("a", previous_response_id=first["id"], input=[TRIGGER])
+        exchange = await on.fake.next()
+        await exchange.send(*reply("half")[:-3])
+        await on.client.until("response.compaction.compacting")
+        await on.client.cancel()
+        response = await on.client.ended("a")
+        assert response["status"] == "incomplete"
+        await exchange.hang()
+        exchange, _ = await on.turn("a", previous_response_id=response["id"], input="two")
+        assert said(exchange) == ["one", "ok", "two"]
+
+
+async def test_it_takes_no_steers() -> None:
+    async with stand() as on:
+        await on.client.create(input=[user("one"), TRIGGER])
+        exchange = await on.fake.next()
+        await exchange.send(*reply("half")[:-3])
+        target = (await on.client.until("response.created"))[-1]["response"]["id"]
+        await on.client.steer(target, "stop")
+        failed = (await on.client.until("response.steer.failed"))[-1]
+        assert failed["error"]["code"] == "steering_not_supported"
+
+
+async def test_reasoning_goes_on_with_the_call_that_waits() -> None:
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "sealed"}
+    called = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c1", "output": "4"}
+    async with stand() as on:
+        response = await compacted(on, input=[user("one"), thought, called, TRIGGER])
+        exchange, _ = await on.turn(input=[response["output"][0], output])
+        kinds = [item["type"] for item in exchange.input if "type" in item][-3:]
+        assert kinds == ["reasoning", "function_call", "function_call_output"]
+
+
+async def test_large_histories_and_large_items() -> None:
+    """Frames, bodies and items beyond what is read in the event loop."""
+    async with stand() as on:
+        history = [user("x" * 500_000), {"role": "assistant", "content": "1"}, user("y" * 70_000)]
+        response = await compacted(on, input=[*history, TRIGGER])
+        (item,) = response["output"]
+        assert 100_000 < len(item["encrypted_content"]) < 400_000
+        exchange, _ = await on.turn(input=[item, user("three")])
+        texts = said(exchange)
+        assert texts[1] == "y" * 70_000
+        assert texts[2:] == [SUMMARY_INTRODUCTION + "They talked.", "three"]
+        assert 9_000 < len(texts[0]) < 11_000

@@ -144,7 +144,7 @@ async def test_input_items_are_typed_and_what_it_does_not_know_is_left_out() -> 
     given: list[dict[str, Any]] = [
         {"role": "system", "content": "be brief"},
         {"role": "user", "content": content, "id": "msg_1", "x": 1},
-        {"type": "compaction", "id": "cmp_1", "encrypted_content": "E"},
+        {"type": "zebra", "id": "z_1", "stripes": []},
     ]
     async with llama() as on:
         exchange, _ = await _play(on, "llamacpp_plain.sse", input=given)

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.upstream.dialect import find
-from lanes.codec import encode
+from lanes.codec import decode, encode
+from lanes.compaction.context import expanded
+from lanes.compaction.plan import plan
 from tests.dialects.histories import histories
 from tests.dialects.strict import JUDGES, refuses
 
@@ -50,6 +53,22 @@ def test_any_history_is_taken(dialect: str, history: list[Item]) -> None:
         return
     assert pieces(given, "message") == pieces(history, "message")
     assert sorted(pieces(given, *FUNCTIONS)) == sorted(pieces(history, *FUNCTIONS))
+
+
+@pytest.mark.parametrize("dialect", JUDGES)
+@given(histories(), st.booleans(), st.booleans())
+def test_a_compacted_history_is_taken(
+    dialect: str, history: list[Item], goes_on: bool, keeps: bool
+) -> None:
+    """`keeps` says that the client sends the history in front of the item."""
+    items = [encode(item) for item in history]
+    content = plan(items, goes_on=goes_on).compacted("<999>")
+    sent = [decode(item) for item in expanded(items if keeps else [], content)]
+    request = asked(dialect, [*sent, {"role": "user", "content": "<1000>"}])
+    assert refuses(dialect, request) is None
+    said = pieces(request["input"], "message")
+    assert said.count("999") == said.count("1000") == 1
+    assert "compaction" not in [item.get("type") for item in request["input"]]
 
 
 @pytest.mark.parametrize("dialect", ["openai", "azure"])

@@ -61,6 +61,9 @@ def test_order_is_kept_and_nothing_is_lost_or_doubled(history: list[Item], goes_
         assert part == sorted(part)
     assert set(kept[0]) <= set(places[0])
     assert kept[1] == places[1]
+    for item in map(decode, planned.ahead):
+        if not set(calls_of(item)):
+            assert item == {**history[item["n"]], "n": item["n"]}
     assert set(kept[0]) >= {n for n in places[0] if is_standing(history[n])}
 
 
