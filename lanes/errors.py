@@ -87,5 +87,15 @@ def parent_not_found(parent_id: str, why: str | None = None) -> ClientFault:
     )
 
 
+def unreadable_compaction(param: str = "input") -> ClientFault:
+    """Return the fault of a compaction item that neither the gateway nor the backend can read."""
+    return ClientFault(
+        "The compaction item cannot be opened here: it was changed, or another key, another gateway"
+        " or another backend made it.",
+        code="invalid_compaction_item",
+        param=param,
+    )
+
+
 class IllegalTransition(AssertionError):
     """A machine was asked for a step that its table lacks: our fault, never the peer's."""

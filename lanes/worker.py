@@ -290,7 +290,7 @@ class Worker(Stopping):
             output = tuple(run.entries())
             place = run.id, create.stream_id, attempt.parent
             attempt.node = self._lineage.keep(*place, attempt.entries, output)
-            attempt.node.tokens = run.snapshots.tokens
+            attempt.node.tokens = None if create.compacts else run.snapshots.tokens
             if create.body.get("store") is not False:
                 before = None if attempt.parent is None else attempt.parent.id
                 self._archive.put(run.id, before, run.final, attempt.entries, output)

@@ -24,7 +24,8 @@ from gateway.upstream.omissions import field_left_out
 from gateway.upstream.refused.request import Refusal, without
 from gateway.upstream.restored_names import RestoredNames
 from lanes.codec import encode
-from lanes.errors import ClientFault
+from lanes.errors import ClientFault, unreadable_compaction
+from lanes.history.entries import COMPACTION
 from lanes.history.makers import MARK, PACKED, Maker
 
 if TYPE_CHECKING:
@@ -160,6 +161,8 @@ class Dialect:
         if self.replay is None:
             return {"input": [Raw(item) for item in items]}
         kept, left_out = replay_items(items, self.replay)
+        if COMPACTION in left_out:
+            raise unreadable_compaction()
         if left_out:
             line = f"{self.name} takes no input item of type {left_out[0]:.64}; left out"
             NOTICES.warning(f"{self.name} items", line)

@@ -26,7 +26,7 @@ from lanes.compaction.fitting import open_fitting
 from lanes.compaction.plan import plan
 from lanes.compaction.summary import summary_body, summary_request
 from lanes.compaction.truncation import shorter
-from lanes.errors import ClientFault, Fault
+from lanes.errors import ClientFault, Fault, unreadable_compaction
 from lanes.history.archive import translated
 from lanes.history.entries import COMPACTION, COMPACTION_TRIGGER
 from lanes.stores.packing import THREAD_OVER
@@ -139,7 +139,7 @@ class Compactor:
         seal, at = decode(items[place]).get("encrypted_content"), place - len(items) + own
         if not is_seal(seal):
             if not (await self._upstream.compaction(body["model"], self._headers)).reads:
-                raise _unreadable(at)
+                raise unreadable_compaction(_param(at))
             return [*await _aside(before, partial(cut, before)), items[place], *behind]
         content = await self._opened(seal, at)
         items = [*await _aside(before, partial(expanded, before, content)), *behind]
@@ -157,7 +157,7 @@ class Compactor:
             with translated():
                 return opened(await archive.seals.open(archive.key_id, seal))
         except BrokenSealError:
-            raise _unreadable(place) from None
+            raise unreadable_compaction(_param(place)) from None
 
     async def _answer(self, body: dict[str, Any], items: list[bytes]) -> Stream:
         """Ask for the answer, with a shorter history if it may be shortened."""
@@ -232,6 +232,11 @@ async def _shorter(items: list[bytes], *, within_turns: bool = False) -> list[li
     return await _aside(items, lambda: list(shorter(items, within_turns=within_turns)))
 
 
+def _param(place: int) -> str:
+    """Return the name of an item at this place of the create's own input, or before it."""
+    return "input" if place < 0 else f"input[{place}]"
+
+
 def _threshold(management: object) -> int | None:
     """Return the lowest number of tokens beyond which a request wants its history compacted."""
     entries = management if isinstance(management, list) else ()
@@ -256,13 +261,3 @@ def _triggered(body: Mapping[str, Any], items: list[bytes]) -> CompactionPlan:
         )
         raise ClientFault(message, code="invalid_value", param="input")
     return planned
-
-
-def _unreadable(place: int) -> ClientFault:
-    """Return the error of an item at this place of the create's own input, or before it."""
-    return ClientFault(
-        "The compaction item cannot be opened here: it was changed, or another key, another gateway"
-        " or another backend made it.",
-        code="invalid_compaction_item",
-        param="input" if place < 0 else f"input[{place}]",
-    )

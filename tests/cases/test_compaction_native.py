@@ -9,8 +9,9 @@ import pytest
 
 from tests.cases.test_compaction import TRIGGER, compacted
 from tests.support.events import completed, created, event, item_added, item_done
-from tests.support.gateway_stand import Stand, said, stand, user
+from tests.support.gateway_stand import Stand, answer, said, stand, user
 from tests.support.http_client import requested
+from tests.support.several_upstreams import several
 
 if TYPE_CHECKING:
     from tests.support.client import Event
@@ -90,3 +91,31 @@ async def test_a_look_alike_is_not_asked_to_compact() -> None:
     """It speaks the dialect, and its host is none of the service's."""
     async with stand(dialect="openai") as on:
         await compacted(on, input=[*HISTORY, TRIGGER])
+
+
+@pytest.mark.parametrize("dialect", ["generic", "chat"])
+async def test_no_fallback_is_asked_that_cannot_read_the_item(dialect: str) -> None:
+    tables: dict[str, dict[str, Any]] = {
+        "one": {"models": ["m"], "fallbacks": ["two"]},
+        "two": {"models": ["n"], "default": "n", "dialect": dialect},
+    }
+    async with several(tables) as of:
+        exchange = await of["one"].asked(input=[user("one"), OWN, user("two")])
+        await exchange.reply(503, {"error": {"message": "away"}})
+        assert (await of.client.error())["status"] == 503
+        assert of.asked() == {"one": 1, "two": 0}
+
+
+async def test_a_fallback_reads_what_the_gateway_sealed() -> None:
+    tables: dict[str, dict[str, Any]] = {
+        "one": {"models": ["m"], "fallbacks": ["two"]},
+        "two": {"models": ["n"], "default": "n", "dialect": "generic"},
+    }
+    async with several(tables) as of:
+        response = await compacted(of["one"], input=[*HISTORY, TRIGGER])
+        exchange = await of["one"].asked(previous_response_id=response["id"], input="three")
+        await exchange.reply(503, {"error": {"message": "away"}})
+        exchange = await of.fakes["two"].next()
+        assert said(exchange)[-1] == "three"
+        await answer(exchange)
+        assert (await of.client.ended())["status"] == "completed"

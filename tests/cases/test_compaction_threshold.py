@@ -179,3 +179,19 @@ async def test_cancelled_between_the_summary_and_the_answer() -> None:
         await exchange.hang()
         exchange, _ = await on.turn(previous_response_id=response["id"], input="three")
         assert said(exchange) == ["one", SUMMARY, "two", "three"]
+
+
+async def test_what_the_summary_took_does_not_count_for_the_next_create() -> None:
+    usage = {"input_tokens": 9000, "output_tokens": 1, "total_tokens": 9001}
+    summary = [
+        created(),
+        *reply("Talked.")[1:-1],
+        completed(output=[message("Talked.")], usage=usage),
+    ]
+    async with stand() as on:
+        _, first = await on.turn(input="one")
+        trigger = {"type": "compaction_trigger"}
+        _, parent = await on.turn(None, summary, previous_response_id=first["id"], input=[trigger])
+        assert parent["usage"]["total_tokens"] == 9001
+        exchange, _ = await on.turn(previous_response_id=parent["id"], input="two", **beyond(1000))
+        assert said(exchange)[-1] == "two"

@@ -97,7 +97,6 @@ def _odd(draw: DrawFn, _: Callable[[], str]) -> list[Item]:
                 [
                     {"type": "item_reference", "id": "msg_1"},
                     {"type": "zebra", "id": "z1", "stripes": []},
-                    {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAA"},
                     {"type": "web_search_call", "id": "ws_1", "status": "completed"},
                 ]
             )

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lanes.errors import ClientFault
 from tests.dialects.chat_asking import Item, asked, assistant, call, in_short, output, text, user
 
 REASONING = {"id": "rs_1", "type": "reasoning", "summary": [], "content": []}
@@ -246,13 +247,19 @@ def test_custom_calls_are_calls_with_an_input() -> None:
 
 UNKNOWN: list[Item] = [
     {"type": "item_reference", "id": "msg_1"},
-    {"type": "compaction", "encrypted_content": "E"},
     {"type": "web_search_call", "id": "ws_1", "status": "completed"},
     {"type": "shell_call_output", "call_id": "a", "output": []},
     {"type": "function_call", "name": "f", "arguments": "{}"},
     {"role": "tool", "tool_call_id": "a", "content": "x"},
     {"content": "x"},
 ]
+
+
+def test_a_compaction_item_of_another_backend_is_refused() -> None:
+    """It stands for all that was before it, so nothing would make sense without it."""
+    with pytest.raises(ClientFault) as caught:
+        in_short(user("a"), {"type": "compaction", "encrypted_content": "E"}, user("b"))
+    assert caught.value.code == "invalid_compaction_item"
 
 
 @pytest.mark.parametrize("item", UNKNOWN)

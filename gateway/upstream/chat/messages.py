@@ -14,6 +14,8 @@ from gateway.upstream.chat.omissions import NOTICES, left_out
 from gateway.upstream.chat.reasoning import goes_back, reasoning_fields
 from gateway.upstream.chat.vendor_keys import returned, with_keys_of_call
 from lanes.codec import decode, encode
+from lanes.errors import unreadable_compaction
+from lanes.history.entries import COMPACTION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -97,6 +99,8 @@ class _Transcript:
             self._turn = None
         elif kind == "reasoning":
             self._assistant_turn().reasoning.append(item)
+        elif kind == COMPACTION:
+            raise unreadable_compaction()
         else:
             left_out("input item", kind)
 
