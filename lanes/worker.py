@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from weakref import proxy
 
 from lanes.attempt import Attempt, Successor, unsteerable
-from lanes.compaction.compactor import MANAGED, Compactor
+from lanes.compaction.compactor import Compactor
 from lanes.conversations.turn import ConversationNode, bind, too_long
 from lanes.errors import ClientFault, Fault
 from lanes.events import Stamp, new_id
@@ -141,7 +141,8 @@ class Worker(Stopping):
         run.began = partial(self._begin, attempt)
         attempt.managed = (
             create.compacts
-            or not MANAGED.isdisjoint(create.body)
+            or create.body.get("truncation") == "auto"
+            or bool(create.body.get("context_management"))
             or any(entry.compacts for entry in entries)
             or (parent is not None and parent.compacted)
         )
@@ -228,8 +229,7 @@ class Worker(Stopping):
 
     async def _warm_up(self, attempt: Attempt) -> None:
         if attempt.managed:
-            request = attempt.request(self._items(attempt))
-            await self._compactor.context(request.items, request.own, request.body)
+            await self._compactor.check(attempt.request(self._items(attempt)))
         attempt.run.complete_empty()
 
     async def _relay(self, attempt: Attempt) -> None:

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Fields of a create for which the compactor opens its answer.
-MANAGED: Final = frozenset({"context_management", "truncation"})
 _TOOLS: Final = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 
 
@@ -126,9 +124,13 @@ class Compactor:
             return await self._answer(body, items)
         if await self._size(request, items) > threshold:
             planned = await _aside(items, partial(plan, items, goes_on=True))
-            if planned.worthwhile:
+            if planned.worthwhile and planned.fits:
                 return await self._compacting(request, body, planned)
         return await self._answer(body, items)
+
+    async def check(self, request: ManagedRequest) -> None:
+        """Raise what is wrong with the compaction item of a request that is not sent."""
+        await self.context(request.items, request.own, request.body)
 
     async def context(self, items: list[bytes], own: int, body: Mapping[str, Any]) -> list[bytes]:
         """Return what the input of a create comes to (see `open` and `ManagedRequest`)."""
@@ -255,6 +257,9 @@ def _triggered(body: Mapping[str, Any], items: list[bytes]) -> CompactionPlan:
             param="conversation",
         )
     planned = plan(items, goes_on=False)
+    if not planned.fits:
+        message = "What has to be kept word for word is too large for a compaction item."
+        raise ClientFault(message, code="value_too_large", param="input")
     if all(is_standing(decode(data)) for data in planned.summarised):
         message = (
             "There is nothing to compact: the input has no message and no call with its output."

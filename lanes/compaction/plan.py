@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 TEXT_BUDGET: Final = 80_000
 #: Bytes of images and files that are kept with each of these.
 MEDIA_BUDGET: Final = 512 * 1024
+#: Bytes of all that one item keeps beside its summary.
+MAX_KEPT: Final = 4 << 20
 #: Bytes of one item of reasoning that is kept with its call.
 REASONING_BUDGET: Final = 64 * 1024
 #: Items that others look up by their id.
@@ -50,6 +52,11 @@ class CompactionPlan:
     after: list[bytes]
     ahead: list[bytes]
     worthwhile: bool
+
+    @property
+    def fits(self) -> bool:
+        """Whether what is kept fits into an item."""
+        return sum(map(len, self.before)) + sum(map(len, self.after)) <= MAX_KEPT
 
     def compacted(self, summary: str) -> Compacted:
         """Return what the compaction item holds, with the summary."""

@@ -108,6 +108,16 @@ async def test_what_cannot_be_compacted(extra: dict[str, Any], param: str) -> No
         await on.usable("a")
 
 
+async def test_more_than_an_item_can_keep() -> None:
+    tools = [{"type": "function", "name": f"f{n}", "description": "x" * 4000} for n in range(1600)]
+    added = {"type": "additional_tools", "role": "developer", "tools": tools}
+    async with stand() as on:
+        error = await on.refused("a", input=[*SAID, added, TRIGGER])
+        assert error["error"]["code"] == "value_too_large"
+        assert error["error"]["param"] == "input"
+        await on.usable("a")
+
+
 async def test_an_output_whose_call_went_with_the_history() -> None:
     called = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
     output = {"type": "function_call_output", "call_id": "c1", "output": "4"}

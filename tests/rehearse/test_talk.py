@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lanes.compaction.prompt import SUMMARY_PROMPT
 from tests.support.rehearsal import WEATHER, Rehearsal, assistant, deltas, last, user
 
 
@@ -44,6 +45,14 @@ def test_the_same_request_gets_the_same_words_under_other_ids(stand: Rehearsal) 
     assert deltas(first, "output_text") == deltas(second, "output_text")
     assert last(first)["id"] != last(second)["id"]
     assert last(first)["output"][0]["id"] != last(second)["output"][0]["id"]
+
+
+def test_a_summary_of_what_was_said(stand: Rehearsal) -> None:
+    turn = [user("Tell me about queues"), assistant("Queues wait."), user("And lanes?")]
+    assert stand.say([*turn, user(SUMMARY_PROMPT)]) == (
+        'Summary of 2 messages. The user said: "Tell me about queues"; "And lanes?".'
+    )
+    assert stand.say([user(SUMMARY_PROMPT)]) == "Summary of 0 messages. The user said nothing."
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 7, 50, 500])
