@@ -60,8 +60,8 @@ async def test_alternation(kind: type[Good]) -> None:
     places = () if kind is Refusing else ("/responses",)
     report = await checked(kind(owner="nobody", refuse=strict, places=places))
     found = row(report, "alternation")
-    assert (str(found.verdict), found.detail[:3]) == ("no", "400")
-    assert ("the gateway puts them in order" in found.detail) == (kind is Refusing)
+    assert str(found.verdict) == "no"
+    assert found.detail.endswith("; the gateway puts them in order")
     assert report.works
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.tools.check.findings import Finding, SupportLevel
 from gateway.tools.check.probe_context import FEW, WEATHER
+from gateway.upstream.refused.request import INPUT
 from lanes.codec import encode
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 YES, PARTLY, NO, UNKNOWN = SupportLevel
 
+_IN_ORDER: Final = "the gateway puts them in order"
 _SPACE: Final = "city"
 #: Two messages of the user in a row, and the system in the middle: what strict templates refuse.
 _ORDER: Final = (
@@ -53,15 +55,17 @@ async def alternation(context: ProbeContext) -> Finding:
     taken = Finding(name, YES, "it takes the user twice in a row, and the system in the middle")
     if subject.dialect.converter is None:
         answer = await subject.ask([_item(role, text) for role, text in _ORDER])
+        if any(refusal.key == INPUT for refusal in answer.learnt):
+            return Finding(name, NO, f"refused; {_IN_ORDER}")
         return taken if answer.accepted else Finding(name, NO, answer.complaint)
-    # The gateway would put them in order.
+    # The gateway would put them in order from the start.
     model = subject.model or "none"
     messages = [{"role": role, "content": text} for role, text in _ORDER]
     reply = await subject.post({"model": model, "messages": messages, "max_tokens": FEW})
     if reply.status < 300:
         return taken
     detail = f"{reply.status} for the user twice in a row and the system in the middle"
-    return Finding(name, NO, f"{detail}; the gateway puts them in order")
+    return Finding(name, NO, f"{detail}; {_IN_ORDER}")
 
 
 def _item(role: str, text: str) -> dict[str, Any]:
