@@ -9,7 +9,7 @@ import pytest
 
 from tests.lies.ends import seen
 from tests.lies.events import INDICES, ORDER, TYPES
-from tests.lies.garbage import ANSWERS, ERRORS, GARBAGE, WIRE
+from tests.lies.garbage import ANSWERS, ERRORS, GARBAGE, MEANT, WIRE
 from tests.lies.values import ENDS, UNKNOWN, USAGES, VALUES
 from tests.support.events import completed, created, delta, message, opened
 from tests.support.gateway_stand import answer, stand
@@ -75,6 +75,17 @@ async def test_garbage(kind: str, begun: bool) -> None:
         await answer(exchange, [*head, GARBAGE[kind]])
         wanted = "failed server_error: message par" if begun else "error 502 server_error"
         assert await end(on) == wanted
+
+
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("kind", MEANT)
+async def test_an_end_in_another_form(kind: str, begun: bool) -> None:
+    told, alone, after = MEANT[kind]
+    async with neighboured() as on:
+        exchange = await on.asked("a")
+        head = [created(), *opened(), delta("par")] if begun else []
+        await answer(exchange, [*head, told])
+        assert await end(on) == (after if begun else alone)
 
 
 @pytest.mark.parametrize("begun", [False, True])

@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from tests.support.events import call, data, event, message, reply, response
+from tests.support.events import data, event, message, reply, response
 
 if TYPE_CHECKING:
     from tests.support.exchange import Exchange
@@ -22,7 +22,7 @@ GARBAGE: dict[str, bytes] = {
     "a name without data": b"event: response.completed\n\n",
     "comments only": b": hold the line\n\n: still here\n\n",
     "scalar": data("5"),
-    "array": data('[{"type":"response.completed"}]'),
+    "array": data("[1]"),
     "string": data('"response.completed"'),
     "null": data("null"),
     "true": data("true"),
@@ -34,13 +34,35 @@ GARBAGE: dict[str, bytes] = {
     "digits": data('{"type":' + "9" * 5000 + "}"),
     "html lines": b"<!doctype html>\n<p>502 Bad Gateway</p>\n\n",
     "binary": bytes(range(256)) * 4,
-    "gzip": gzip.compress(b"".join(reply("abc"))),
-    "a whole response": json.dumps(response("r1", "completed", output=[message("abc")])).encode(),
-    "a whole response as data": data(response("r1", "completed", output=[message("abc")])),
     "a chat completion": data({"object": "chat.completion", "choices": [{"message": {}}]}),
     "other lines": b"".join(reply("abc")).replace(b"data:", b"body:"),
     "utf-16": "".join(map(bytes.decode, reply("abc"))).encode("utf-16"),
-    "ndjson": b'{"type":"response.created"}\n{"type":"response.completed"}\n',
+    "torn ndjson": b'{"type":"ping"}\n{"type":"response.comple',
+}
+_WHOLE_TEXT = json.dumps(response("r1", "completed", output=[message("abc")]))
+#: Each is an end in another form: what it is alone, and after a beginning.
+MEANT: dict[str, tuple[bytes, str, str]] = {
+    "array": (data('[{"type":"response.completed"}]'), "completed", "completed: message par"),
+    "a whole response": (
+        _WHOLE_TEXT.encode(),
+        "completed: message abc",
+        "completed: message par",
+    ),
+    "a whole response as data": (
+        data(_WHOLE_TEXT),
+        "completed: message abc",
+        "completed: message par",
+    ),
+    "ndjson": (
+        b'{"type":"response.created"}\n{"type":"response.completed"}\n',
+        "completed",
+        "completed: message par",
+    ),
+    "gzip": (
+        gzip.compress(b"".join(reply("abc")), mtime=0),
+        "completed: message abc",
+        "failed server_error: message par",
+    ),
 }
 
 _SERVER = "server_error"
@@ -99,23 +121,26 @@ ERRORS: dict[str, tuple[bytes, str, str]] = {
 }
 
 HTML = b"<html><head><title>502</title></head><body><h1>Bad Gateway</h1></body></html>"
-_WHOLE = response("r1", "completed", output=[message("abc"), call("look")])
 _CHAT = {"object": "chat.completion", "choices": [{"message": {"content": "abc"}}]}
 
 #: Whole answers: the status, the headers, the body, and the error they become.
 ANSWERS: dict[str, tuple[int, dict[str, str], Any, str]] = {
     "html with 200": (200, {"content-type": "text/html"}, HTML, "502 server_error"),
     "html with 500": (500, {"content-type": "text/html"}, HTML, "500 server_error"),
-    "a whole response": (200, {}, _WHOLE, "502 server_error"),
     "a chat completion": (200, {}, _CHAT, "502 server_error"),
-    "an error with 200": (200, {}, {"error": {"message": "m", "code": "c"}}, "502 c"),
-    "an error with 200 and a number": (200, {}, {"error": {"code": 429}}, "502 server_error"),
+    "an error with 200": (200, {}, {"error": {"message": "m", "code": "c"}}, "500 c"),
+    "an error with 200 and a number": (
+        200,
+        {},
+        {"error": {"code": 429}},
+        "429 rate_limit_exceeded",
+    ),
     "nothing with 200": (200, {}, b"", "502 server_error"),
     "204": (204, {}, b"", "502 server_error"),
-    "gzip": (
+    "torn gzip": (
         200,
         {"content-type": "text/event-stream", "content-encoding": "gzip"},
-        gzip.compress(b"".join(reply("abc"))),
+        gzip.compress(b"".join(reply("abc")), mtime=0)[:40],
         "502 server_error",
     ),
     "a redirect": (302, {"location": "http://127.0.0.1:1/"}, b"", "502 server_error"),
