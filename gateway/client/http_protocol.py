@@ -76,9 +76,15 @@ class ClientHttp(HttpReading):
         self._forget()
 
     def shutdown(self) -> None:
-        """Close as the server stops, after the answer that is under way."""
+        """Close as the server stops, after the answer that is under way.
+
+        A request whose body is not whole by then is refused, as nobody waits for it any more.
+        """
         if self._stage is Stage.OVER:
             self.transport.close()
+        elif self._stage is Stage.BODY:
+            message = "The gateway is shutting down."
+            self.refuse(UpgradeRefused(503, "server_shutting_down", message))
         else:
             super().shutdown()
 
