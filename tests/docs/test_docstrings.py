@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TOP = Path(__file__).parents[2]
 FILES = [
     path.relative_to(TOP).as_posix()
-    for folder in ("gateway", "lanes", "steering", "bench", "examples")
+    for folder in ("multilane", "gateway", "lanes", "steering", "bench", "examples")
     for path in sorted((TOP / folder).rglob("*.py"))
 ]
 

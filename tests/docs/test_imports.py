@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 TOP: Final = Path(__file__).parents[2]
-PACKAGES: Final = ("gateway", "lanes", "steering")
+PACKAGES: Final = ("multilane", "gateway", "lanes", "steering")
 
 
 def module_name(path: Path) -> str:

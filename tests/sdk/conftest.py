@@ -11,7 +11,8 @@ import pytest
 
 from gateway.config.settings import Settings
 from gateway.process.children import spawn
-from gateway.process.llama import MODEL, ModelNotInstalled, weights
+from gateway.process.demo_model import ModelNotInstalled, weights
+from gateway.process.llama import MODEL
 from tests.sdk import node
 from tests.support.gateway import running
 

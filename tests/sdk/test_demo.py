@@ -6,17 +6,14 @@ import sys
 import textwrap
 
 import anyio
-import click
 import pytest
 from anyio import to_thread
 
-from gateway.config.settings import Settings
 from gateway.process.children import spawn
-from gateway.process.demo import how_to_try, run
-
-pytestmark = pytest.mark.real
+from gateway.process.demo import how_to_try
 
 
+@pytest.mark.real
 @pytest.mark.usefixtures("llama_url")
 async def test_the_printed_lines_work() -> None:
     options = ["--port", "0", "--redis-url", "memory"]
@@ -37,12 +34,6 @@ async def test_the_printed_lines_work() -> None:
     assert lanes.count("a") > 10
     assert lanes.count("b") > 10
     assert "".join(lanes).count("ab") > 3, "the lanes did not run at once"
-
-
-def test_missing_wheels_are_one_clear_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.process.llama.find_spec", lambda name: None)
-    with pytest.raises(click.ClickException, match="run `make demo`"):
-        run(Settings())
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ Run as `python -m tests.sdk.tooled`; prints `ready http://127.0.0.1:PORT/v1` onc
 
 from __future__ import annotations
 
-from gateway.process.llama import MODEL, stay, weights
+from gateway.process.demo_model import weights
+from gateway.process.llama import MODEL, stay
 
 TEMPLATE = """{% if tools %}<|im_start|>system
 # Tools

@@ -1,0 +1,5 @@
+"""Lets `python -m multilane` run the `multilane` command."""
+
+from gateway.cli import main
+
+main()
