@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from anyio import create_task_group
 
+from gateway.client import connection, socket
 from tests.support.events import closed, completed, created, delta, in_progress, message, opened
 from tests.support.gateway_stand import stand
+from tests.support.hang_guard import HANG
 from tests.support.http_client import posted
 from tests.support.steered import begin, steered
 from tests.trips.trace import Trip, recorded
@@ -25,6 +28,13 @@ _CLIENT_WRITE = "gateway/client/socket.py:write_frames"
 _HTTP_WRITE = "gateway/client/http_protocol.py:write"
 _UPSTREAM_READ = "gateway/upstream/transport/http/connection.py:data_received"
 _UPSTREAM_WRITE = "gateway/upstream/transport/http/connection.py:send"
+
+
+@pytest.fixture(autouse=True)
+def _unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn of the loop has time for all that is read, however busy the machine is."""
+    for module in (connection, socket):
+        monkeypatch.setattr(module, "SHARE", HANG)
 
 
 def _within(trip: Trip, files: int, changes: int) -> None:
