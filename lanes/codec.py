@@ -45,6 +45,8 @@ def check_depth(value: Any, data: bytes) -> None:
             encode(value)
         except RecursionError:
             raise ValueError("nested too deeply") from None
+        except UnicodeEncodeError:
+            pass  # halves of surrogate pairs (`lanes.surrogates`), which are written in another way
 
 
 def decode_lenient(data: bytes) -> Any:
@@ -58,16 +60,20 @@ def decode_lenient(data: bytes) -> Any:
     except (ValueError, RecursionError):
         pass
     try:
-        text = data.lstrip().removeprefix(b"data:").decode("utf-8", "replace")
-        value = json.loads(text, parse_constant=_constant, parse_float=_clamped)
         return _decode(
-            json.dumps(value, ensure_ascii=False)
+            json.dumps(parse_leniently(data), ensure_ascii=False)
             .encode("utf-16", "surrogatepass")
             .decode("utf-16", "replace")
             .encode()
         )
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def parse_leniently(data: bytes) -> Any:
+    """Read what a backend wrote, with its lone surrogates. Raises ValueError and RecursionError."""
+    text = data.lstrip().removeprefix(b"data:").decode("utf-8", "replace")
+    return json.loads(text, parse_constant=_constant, parse_float=_clamped)
 
 
 def _constant(name: str) -> float | None:

@@ -194,6 +194,7 @@ DialectName = Annotated[str, ANY_CASE, AfterValidator(_dialect)]
 Transport = Annotated[Literal["http", "websocket"], ANY_CASE, AfterValidator(_transport)]
 Compaction = Annotated[Literal["auto", "gateway", "native"], ANY_CASE]
 Steering = Annotated[Literal["gateway", "native"], ANY_CASE, AfterValidator(_steering)]
+ReasoningTags = Annotated[Literal["auto", "opened", "off"], ANY_CASE]
 SteerBoundary = Annotated[Literal["text", "item"], ANY_CASE]
 RedisUrl = Annotated[str, AfterValidator(_redis)]
 ApiKey = Annotated[SecretStr, AfterValidator(_key)]
@@ -204,3 +205,15 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Networks = Annotated[
     tuple[Annotated[Network, BeforeValidator(_network)], ...], BeforeValidator(_words)
 ]
+
+
+def written(value: Any, *, size: bool) -> str:
+    """Return a value as a person writes it; `size` says that it is a number of bytes."""
+    if value is None or value == () or value == {}:
+        return "none"
+    if isinstance(value, bool | tuple):
+        return ", ".join(value) if isinstance(value, tuple) else str(value).lower()
+    if size:
+        unit = next(unit for unit, factor in UNITS.items() if value % factor == 0)
+        return f"{value // UNITS[unit]}{unit}" if value else "0"
+    return f"{value:.10g}" if isinstance(value, float) else str(value)

@@ -17,7 +17,6 @@ from gateway.config.passed_paths import STATELESS, Prefixes
 from gateway.config.setting_types import (
     ANY_CASE,
     SIZE,
-    UNITS,
     ApiKey,
     ApiKeys,
     BaseUrl,
@@ -31,6 +30,7 @@ from gateway.config.setting_types import (
     NonEmptyText,
     Origins,
     PositiveSeconds,
+    ReasoningTags,
     RedisUrl,
     Retries,
     SealingSecrets,
@@ -40,6 +40,7 @@ from gateway.config.setting_types import (
     Steering,
     Transport,
     is_loopback,
+    written,
 )
 from gateway.config.upstream_settings import UpstreamSettings  # noqa: TC001  (pydantic reads it)
 from gateway.upstream.dialect import AUTO, dialect_names
@@ -162,6 +163,11 @@ class Settings(BaseSettings):
     steer_boundary: SteerBoundary = Field(
         "text", description="Where a steer may stop an answer: within a text, or after an item."
     )
+    reasoning_tags: ReasoningTags = Field(
+        "auto",
+        description="Whether a chat answer may begin with reasoning in tags like `<think>`; "
+        "`opened` if only the closing one comes.",
+    )
     steerable: bool = Field(default=True, description="Let clients steer this backend's responses.")
     max_steers: Count = Field(32, ge=1, description="Waiting steers per response.")
     max_steer_bytes: MessageSize = Field(1 << 20, description="Bytes of waiting steers.")
@@ -273,14 +279,7 @@ def shown(name: str, value: Any, model: type[BaseModel] = Settings) -> str:
         value: Its value, in bytes for a size and seconds for a time.
         model: The model that has the field.
     """
-    if value is None or value == () or value == {}:
-        return "none"
-    if isinstance(value, bool | tuple):
-        return ", ".join(value) if isinstance(value, tuple) else str(value).lower()
-    if SIZE in model.model_fields[name].metadata:
-        unit = next(unit for unit, size in UNITS.items() if value % size == 0)
-        return f"{value // UNITS[unit]}{unit}" if value else "0"
-    return f"{value:.10g}" if isinstance(value, float) else str(value)
+    return written(value, size=SIZE in model.model_fields[name].metadata)
 
 
 def table() -> str:

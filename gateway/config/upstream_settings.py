@@ -16,6 +16,7 @@ from gateway.config.setting_types import (
     MessageSize,
     NonEmptyText,
     PositiveSeconds,
+    ReasoningTags,
     Retries,
     SteerBoundary,
     Steering,
@@ -87,6 +88,11 @@ class UpstreamSettings(BaseModel):
     )
     steer_boundary: SteerBoundary = Field(
         "text", description="Where a steer may stop an answer: within a text, or after an item."
+    )
+    reasoning_tags: ReasoningTags = Field(
+        "auto",
+        description="Whether a chat answer may begin with reasoning in tags like `<think>`; "
+        "`opened` if only the closing one comes.",
     )
     steerable: bool = Field(default=True, description="Let clients steer its responses.")
     transport: Transport = Field(

@@ -18,7 +18,7 @@ from lanes.events import new_id
 from lanes.history.archive import KeyArchive, translated
 from lanes.history.entries import COMPACTION_TRIGGER, input_items
 from lanes.stores.seals import is_seal
-from lanes.stream.snapshots import usage
+from lanes.stream.token_usage import usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

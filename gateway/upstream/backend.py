@@ -85,11 +85,11 @@ class Backend:
     @property
     def _profile(self) -> Profile:
         options, profile = self._options, self._dialect.profile
-        cuts_text = profile.cuts_text and options.steer_boundary == "text"
-        steerable = profile.steerable and options.steerable
         seals = profile.seals_reasoning and self._dialect.converter is None
-        made_by = self._maker.mark() if seals else None
-        return replace(profile, cuts_text=cuts_text, steerable=steerable, made_by=made_by)
+        cuts, steers = profile.cuts_text and options.steer_boundary == "text", profile.steerable
+        profile = replace(profile, cuts_text=cuts, steerable=steers and options.steerable)
+        made_by, tags = self._maker.mark() if seals else None, options.reasoning_tags
+        return replace(profile, reasoning_tags=tags, made_by=made_by)
 
     def _headers(self, client: Mapping[str, str]) -> dict[str, str]:
         """Return what is sent: the client's headers, the operator's, and one key at most."""
@@ -179,11 +179,12 @@ class Backend:
     def _wrap(
         self, body: Mapping[str, Any], stream: HttpStream | WebSocketStream
     ) -> ResponsesStream:
-        converter = self._dialect.reader(body, self._maker)
+        profile = self._profile
+        converter = self._dialect.reader(body, self._maker, profile)
         steering = None
         if stream.steering is not None:
             steering = WrappedSteering(stream.steering, partial(self._wrap, body))
-        return ResponsesStream(stream, self._profile, self._log_cut, converter, steering)
+        return ResponsesStream(stream, profile, self._log_cut, converter, steering)
 
     async def pass_on(self, request: OutgoingRequest) -> HttpReply:
         """Send a request as it is, with the key of this backend (see `HttpClient.pass_on`).

@@ -11,6 +11,11 @@ if TYPE_CHECKING:
 class Converter(Protocol):
     """Turns one body's events into those of the Responses API, in order."""
 
+    @property
+    def ending(self) -> bool:
+        """Whether the answer is over, as far as it says, so that little may be waited for."""
+        ...
+
     def feed(self, events: list[Event]) -> list[Event]:
         """Convert the events of one read."""
 

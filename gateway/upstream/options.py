@@ -90,6 +90,10 @@ class UpstreamOptions(Protocol):
         """`text` or `item`: where a steer may stop an answer."""
 
     @property
+    def reasoning_tags(self) -> str:
+        """`auto`, `opened` or `off`: whether a chat answer's text may begin with reasoning."""
+
+    @property
     def steerable(self) -> bool:
         """Whether clients may steer its responses."""
 

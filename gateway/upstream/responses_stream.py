@@ -1,7 +1,8 @@
-"""A backend's stream that speaks as the Responses API does, and says when it breaks off."""
+"""SHELL: a backend's stream as the Responses API speaks, its end and what breaks it off (D46)."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from lanes.errors import UpstreamFault
@@ -40,9 +41,21 @@ class ResponsesStream:
         self._stream = stream
         self._notice = notice
         self._converter = converter
-        self.pause, self.resume = stream.pause, stream.resume
         self.release, self.close = stream.release, stream.close
         self.afterwards = stream.afterwards
+        self._paused = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._broken: Exception | None = None
+
+    def pause(self) -> None:
+        """Read no more until `resume`. Idempotent."""
+        self._paused = True
+        self._stream.pause()
+
+    def resume(self) -> None:
+        """Read on. Idempotent."""
+        self._paused = False
+        self._stream.resume()
 
     async def first(self, meant: Callable[[Event], bool]) -> list[Event]:
         """Wait for the first events (see `HttpStream.first`)."""
@@ -54,15 +67,56 @@ class ResponsesStream:
 
     async def relay(self, sink: Callable[[list[Event]], None]) -> None:
         """Relay it (see `HttpStream.relay`)."""
+        converter = self._converter
         try:
-            if self._converter is None:
+            if converter is None:
                 await self._stream.relay(sink)
             else:
-                feed = self._converter.feed
-                await self._stream.relay(lambda events: sink(feed(events)))
-                sink(self._converter.finish())
+                await self._convert(converter, sink)
         except UpstreamFault as fault:
             self._notice(fault)
-            if self._converter is not None:
-                sink(self._converter.finish())  # perhaps only the end is missing
+            if converter is not None:
+                sink(converter.finish())  # perhaps only the end is missing
             raise
+
+    async def _convert(self, converter: Converter, sink: Callable[[list[Event]], None]) -> None:
+        """Relay what the converter makes of it, up to its end or until the grace after that."""
+        feed = converter.feed
+
+        def receive(events: list[Event]) -> None:
+            converted = feed(events)
+            if converter.ending and (converted or self._timer is None):
+                self._await_end(finish)
+            sink(converted)
+
+        def finish() -> None:
+            sink(converter.finish())
+
+        try:
+            await self._stream.relay(receive)
+        finally:
+            self._stop_timer()
+        if self._broken is not None:
+            raise self._broken
+        finish()
+
+    def _await_end(self, finish: Callable[[], None]) -> None:
+        """End the stream if nothing more comes within the grace. Some backends never end theirs."""
+        self._stop_timer()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self.profile.grace, self._end, finish)
+
+    def _end(self, finish: Callable[[], None]) -> None:
+        if self._paused:  # what has come meanwhile is not read yet
+            self._await_end(finish)
+            return
+        try:
+            finish()
+        except Exception as error:  # noqa: BLE001  `relay` raises it, not the event loop (D18)
+            self._broken = error
+        self._stream.release()
+
+    def _stop_timer(self) -> None:
+        timer, self._timer = self._timer, None  # it refers to this stream
+        if timer is not None:
+            timer.cancel()

@@ -30,6 +30,11 @@ class RestoredNames:
         self._names = names
         self._inner = inner
 
+    @property
+    def ending(self) -> bool:
+        """Whether the answer is over, as far as it says (see `Converter.ending`)."""
+        return self._inner is not None and self._inner.ending
+
     def feed(self, events: list[Event]) -> list[Event]:
         """Convert the events of one read."""
         return self._restored(events if self._inner is None else self._inner.feed(events))

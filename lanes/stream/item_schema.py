@@ -148,6 +148,8 @@ _ANNOTATION = tagged(
     },
     others=True,
 )
+#: The lowest logprob of the reference; it stands for one that is no number.
+_FLOOR = -9999.0
 #: The keys that a web citation must have, where a backend knows only the address.
 _NOWHERE = {"title": "", "start_index": 0, "end_index": 0}
 
@@ -218,3 +220,28 @@ def readable_annotations(value: object) -> list[dict[str, Any]]:
     """Return those of a list that clients can read."""
     listed = value if isinstance(value, list) else ()
     return [readable for readable in map(readable_annotation, listed) if readable is not None]
+
+
+def readable_logprobs(value: object) -> list[dict[str, Any]]:
+    """Return logprobs as the official types have them, whatever the backend left out."""
+    return [
+        {
+            **_logprob(one),
+            "top_logprobs": [_logprob(top) for top in _objects(one.get("top_logprobs"))],
+        }
+        for one in _objects(value)
+    ]
+
+
+def _logprob(given: dict[str, Any]) -> dict[str, Any]:
+    token, value, code = given.get("token"), given.get("logprob"), given.get("bytes")
+    token = token if isinstance(token, str) else ""
+    if type(value) not in (int, float):
+        value = _FLOOR
+    if not isinstance(code, list) or any(type(one) is not int for one in code):
+        code = list(token.encode())
+    return {**given, "token": token, "logprob": value, "bytes": code}
+
+
+def _objects(value: object) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

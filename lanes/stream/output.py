@@ -203,7 +203,7 @@ class Output:
         part.source_id = source_id = event.get("item_id")
         self.held.continue_open()
         part.delta(self._emit, without_private_keys(event, self._id))
-        if isinstance(source_id, str) and not self._asked.padded:
+        if isinstance(source_id, str) and not (self._asked.padded or part.half):
             # The next delta of that name needs no search.
             self.live = part
 

@@ -11,7 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lanes.codec import encode
-from lanes.stream.item_schema import readable_annotation, readable_annotations
+from lanes.stream.item_schema import (
+    readable_annotation,
+    readable_annotations,
+    readable_logprobs,
+)
+from lanes.surrogates import joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -21,8 +26,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("multilane.run")
 
-#: The lowest logprob of the reference; it stands for one that is no number.
-_FLOOR = -9999.0
+#: Stands for half of a character whose other half never came.
+_HALF = "\ufffd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +129,7 @@ class Part:
         extra: What the part holds besides its text and logprobs.
         trailer: What the text's `done` event says besides the text.
         pieces: The text that was sent, delta by delta.
+        half: The first half of a character whose other half has not come yet.
         logprobs: The logprobs of the text that was sent.
         text_done: Whether the text's `done` event was sent.
         open: Whether the part may still get text.
@@ -141,6 +147,7 @@ class Part:
     extra: dict[str, Any] = field(default_factory=dict)
     trailer: dict[str, Any] = field(default_factory=dict)
     pieces: list[str] = field(default_factory=list)
+    half: str = ""
     logprobs: list[Any] = field(default_factory=list)
     text_done: bool = False
     open: bool = True
@@ -165,10 +172,16 @@ class Part:
         self._event(emit, self.kind.added, part=self.snapshot(""))
 
     def delta(self, emit: Emit, event: dict[str, Any]) -> None:
-        """Send a delta that is more than plain text: logprobs or keys of the backend's own."""
-        self.pieces.append(event["delta"])
+        """Send a delta that is more than plain text: it has logprobs, other keys or halves."""
+        text = event["delta"]
+        if self.half or not text.isascii():
+            text, self.half = joined(self.half, text)
+            if not text:
+                return
+            event["delta"] = text
+        self.pieces.append(text)
         if self.kind is OUTPUT_TEXT:
-            event["logprobs"] = _logprobs(event.get("logprobs"))
+            event["logprobs"] = readable_logprobs(event.get("logprobs"))
             self.logprobs += event["logprobs"]
         emit(encode({**event, **self._place()})[:-1])
 
@@ -182,6 +195,10 @@ class Part:
         text = self.text
         if isinstance(final, dict | list) and self.kind.index_key is None:
             final = encode(final).decode()  # some backends forget that arguments are a string
+        if self.half and not (isinstance(final, str) and final.startswith(text) and final != text):
+            self.half, text = "", text + _HALF
+            self.pieces.append(_HALF)
+            emit(self.head + encode(_HALF))
         if isinstance(final, str) and final != text:
             if final.startswith(text):
                 rest = final[len(text) :]
@@ -220,7 +237,7 @@ class Part:
         self.extra.update({key: value for key, value in final.items() if key not in own})
         if readable := readable_annotations(final.get("annotations")):
             self.extra["annotations"] = readable
-        self.logprobs = _logprobs(final.get("logprobs")) or self.logprobs
+        self.logprobs = readable_logprobs(final.get("logprobs")) or self.logprobs
 
     def annotate(self, event: dict[str, Any]) -> bool:
         """Keep the event's annotation and set its place; return False if it has none."""
@@ -247,31 +264,6 @@ class Part:
 
     def _event(self, emit: Emit, kind: str, **fields: Any) -> None:
         emit(encode({"type": kind, **self._place(), **fields})[:-1])
-
-
-def _logprobs(value: object) -> list[dict[str, Any]]:
-    """Return logprobs as the official types have them, whatever the backend left out."""
-    return [
-        {
-            **_logprob(one),
-            "top_logprobs": [_logprob(top) for top in _objects(one.get("top_logprobs"))],
-        }
-        for one in _objects(value)
-    ]
-
-
-def _logprob(given: dict[str, Any]) -> dict[str, Any]:
-    token, value, code = given.get("token"), given.get("logprob"), given.get("bytes")
-    token = token if isinstance(token, str) else ""
-    if type(value) not in (int, float):
-        value = _FLOOR
-    if not isinstance(code, list) or any(type(one) is not int for one in code):
-        code = list(token.encode())
-    return {**given, "token": token, "logprob": value, "bytes": code}
-
-
-def _objects(value: object) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def has_text(final: Mapping[str, Any]) -> bool:

@@ -22,6 +22,9 @@ class Profile:
         seals_reasoning: Its `encrypted_content` is encrypted; else it is the plain text once more,
             which goes back to the backend and to no client.
         made_by: Marks the items that only this backend can read, if there are such (D40).
+        reasoning_tags: Whether its text may begin with reasoning between tags: `auto` where it
+            begins with an opening tag, `opened` where only the closing one comes, `off` never.
+        grace: Seconds that its usage may take after the last of its text.
     """
 
     ordered_indices: bool = False
@@ -31,3 +34,5 @@ class Profile:
     steerable: bool = True
     seals_reasoning: bool = True
     made_by: Mapping[str, Any] | None = None
+    reasoning_tags: str = "auto"
+    grace: float = 2.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lanes.codec import check_depth, decode_lenient, encode
+from lanes.codec import check_depth, encode
 from lanes.errors import Fault, IllegalTransition, UpstreamFault
 from lanes.stream.backend_errors import reported_fault, response_error
 from lanes.stream.endings import verdict
@@ -18,8 +18,9 @@ from lanes.stream.parts import COLLECTED, FLAT, GROWTH
 from lanes.stream.passthrough import BEGINNINGS, TERMINALS, UpstreamNumbers, split_response
 from lanes.stream.room import Room
 from lanes.stream.run_states import LIVE, STOPPED, STREAMING, TRANSITIONS, RunState, RunStep
-from lanes.stream.snapshots import Asked, Snapshots, usage
-from lanes.stream.upstream_events import DONE, ERROR, meanings, unreadable
+from lanes.stream.snapshots import Asked, Snapshots
+from lanes.stream.token_usage import usage
+from lanes.stream.upstream_events import DONE, ERROR, meanings, read_event, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -89,7 +90,7 @@ class Run:
         if self.over:
             return
         try:
-            event = decode_lenient(data)
+            event = read_event(data)
         except ValueError:
             self._unreadable(name, data)
             return

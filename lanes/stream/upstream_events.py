@@ -5,9 +5,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from lanes.codec import decode_lenient
 from lanes.stream.backend_errors import is_error_event
+from lanes.stream.parts import BY_DELTA
 from lanes.stream.passthrough import BEGINNINGS, NOISE, TERMINALS
+from lanes.surrogates import decode_halves
 
 if TYPE_CHECKING:
     Event = dict[str, Any]
@@ -25,6 +29,24 @@ _WRAPPED: Final = BEGINNINGS | TERMINALS | {"", "response", "message"}
 _MAX_TEXT: Final = 500
 #: The end of a Chat Completions stream, which some backends send here as well.
 DONE: Final = b"[DONE]"
+
+#: The key of a text that may end with half of a character.
+_HALVED: Final = frozenset({"delta"})
+_decode = msgspec.json.Decoder().decode
+
+
+def read_event(data: bytes) -> Any:
+    """Read an event; a delta keeps half of a character at its ends. Raises ValueError.
+
+    Call `lanes.codec.check_depth` before encoding any of it again.
+    """
+    try:
+        return _decode(data)
+    except (ValueError, RecursionError):
+        pass
+    event = decode_halves(data, _HALVED)
+    kept = event is not None and isinstance(kind := event.get("type"), str) and kind in BY_DELTA
+    return event if kept else decode_lenient(data)
 
 
 def meanings(name: str | None, value: object) -> list[tuple[str, Event]]:

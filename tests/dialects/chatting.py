@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lanes.history.makers import Maker
+    from lanes.stream.profile import Profile
 
 Chunk = dict[str, Any]
 
@@ -58,14 +59,15 @@ def hear(
     cut: bool = False,
     steer_after: int | None = None,
     maker: Maker | None = None,
+    profile: Profile = DIALECT.profile,
 ) -> Played:
     """Play the reads of one body of `maker`. `cut`: it broke off, perhaps within an event.
 
     `steer_after` so many events sent, the run is told to stop.
     """
-    converter, splitter = DIALECT.reader(request, maker), SseSplitter(LIMIT)
+    converter, splitter = DIALECT.reader(request, maker, profile), SseSplitter(LIMIT)
     assert converter is not None
-    run, sent = start(request, DIALECT.profile)
+    run, sent = start(request, profile)
     for data in reads:
         for name, value in converter.feed(splitter.feed(data)):
             run.receive(name, value)

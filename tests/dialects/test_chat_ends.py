@@ -147,3 +147,88 @@ def test_usage_in_the_middle() -> None:
     heard = hear([body([counted(), *text("a"), counted(), *text("b"), chunk("stop")]), DONE])
     assert outcome(heard) == ["completed", "message ab"]
     assert heard.terminal["usage"]["total_tokens"] == 5
+
+
+def _used(**counts: Any) -> dict[str, Any]:
+    """The usage that comes of these counts in the last chunk."""
+    usage: dict[str, Any] = played(*text("a"), chunk("stop"), counted(usage=counts)).terminal[
+        "usage"
+    ]
+    return usage
+
+
+CACHED: list[dict[str, Any]] = [
+    {"cached_tokens": 4},
+    {"prompt_cache_hit_tokens": 4, "prompt_cache_miss_tokens": 6},
+    {"cache_read_input_tokens": 4},
+    {"prompt_tokens_details": {"cached_tokens": 4}},
+    {"prompt_tokens_details": None, "cached_tokens": 4.0},
+    {"prompt_tokens_details": {}, "cached_tokens": "4"},
+    {"prompt_tokens_details": {"cached_tokens": None}, "prompt_cache_hit_tokens": 4},
+    {"prompt_tokens_details": {"cached_tokens": 0}, "cache_read_input_tokens": 4},
+]
+
+
+@pytest.mark.parametrize("cached", CACHED)
+def test_b97_cached_tokens_by_any_name(cached: dict[str, Any]) -> None:
+    usage = _used(prompt_tokens=10, completion_tokens=2, **cached)
+    assert usage["input_tokens_details"]["cached_tokens"] == 4
+    assert (usage["input_tokens"], usage["output_tokens"], usage["total_tokens"]) == (10, 2, 12)
+
+
+def test_cached_tokens_beside_the_input_are_part_of_it() -> None:
+    usage = _used(
+        input_tokens=3, output_tokens=2, cache_read_input_tokens=40, cache_creation_input_tokens=5
+    )
+    assert usage["input_tokens"] == 48
+    assert usage["input_tokens_details"] == {"cached_tokens": 40, "cache_write_tokens": 5}
+    assert usage["total_tokens"] == 50
+
+
+@pytest.mark.parametrize("details", [None, {}, [], 7, {"reasoning_tokens": None}])
+def test_details_that_say_nothing(details: Any) -> None:
+    usage = _used(
+        prompt_tokens="3",
+        completion_tokens=2.0,
+        prompt_tokens_details=details,
+        completion_tokens_details=details,
+    )
+    assert usage["total_tokens"] == 5
+    assert usage["input_tokens_details"] == {"cached_tokens": 0, "cache_write_tokens": 0}
+    assert usage["output_tokens_details"] == {"reasoning_tokens": 0}
+
+
+def test_usage_in_the_words_of_single_servers() -> None:
+    groq = {**chunk("stop"), "x_groq": {"id": "r", "usage": USAGE}}
+    assert played(*text("a"), groq).terminal["usage"]["total_tokens"] == 5
+    timings = {"cache_n": 7, "prompt_n": 3, "predicted_n": 2, "predicted_ms": 1.5}
+    usage = played(*text("a"), {**chunk("stop"), "timings": timings}).terminal["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"]) == (10, 2)
+    assert usage["input_tokens_details"]["cached_tokens"] == 7
+
+
+def test_the_last_of_growing_usages_counts() -> None:
+    chunks = [
+        {**one, "usage": {"prompt_tokens": 3, "completion_tokens": at}}
+        for at, one in enumerate([*text("a", "b", "c"), chunk("stop")], 1)
+    ]
+    assert played(*chunks).terminal["usage"]["total_tokens"] == 7
+
+
+LAST = [
+    ({**chunk("stop"), "usage": USAGE}, "completed"),
+    ({**chunk(), "choices": [], "usage": USAGE}, "failed"),
+    (chunk(content="b"), "failed"),
+    ({"error": {"message": "overloaded"}}, "failed"),
+]
+
+
+@pytest.mark.parametrize(("last", "status"), LAST)
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_b98_only_an_end_is_believed_without_its_blank_line(
+    last: Chunk, status: str, end: bytes
+) -> None:
+    whole_body = body([*text("a"), last], done=False).removesuffix(b"\n\n") + end
+    heard = hear([whole_body])
+    assert check(heard)["status"] == status
+    assert heard.texts("output_text") == "a"

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from openai.types.responses import Response
 
-from lanes.stream.snapshots import DEFAULTS, Snapshots, usage
+from lanes.stream.snapshots import DEFAULTS, Snapshots
+from lanes.stream.token_usage import usage
 from tests.machines.backend import completed, created
 from tests.machines.drive import NOW, play
 from tests.support.judge_response import KEYS

@@ -40,6 +40,7 @@ def test_every_field_can_come_from_the_environment_and_the_file(
         "retries": "3",
         "redis_url": "memory",
         "steer_boundary": "item",
+        "reasoning_tags": "off",
         "steerable": "false",
         "upstream_transport": "websocket",
         "steering": "native",

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.upstream.transport.http.last_event import is_torn
 from gateway.upstream.transport.http.sse import SseSplitter
 from lanes.errors import UpstreamFault
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from lanes.ports import Event
 
 DELTA = b'event: response.output_text.delta\ndata: {"delta":"a"}\n\n'
+END = b'event: response.completed\ndata: {"response":{}}\n\n'
+END_EVENT: Event = ("response.completed", b'{"response":{}}')
 DELTA_EVENT: Event = ("response.output_text.delta", b'{"delta":"a"}')
 
 
@@ -33,11 +36,12 @@ def cut(data: bytes, size: int) -> list[bytes]:
 
 
 def reference(data: bytes) -> list[Event]:
-    """The standard's algorithm, line by line, after a blank beginning; the end ends its event."""
+    """The standard's algorithm, line by line, after a blank beginning; the end may end an event."""
     events: list[Event] = []
     name, values = b"", list[bytes]()
     text = data.removeprefix(b"\xef\xbb\xbf").lstrip()
-    for line in [*re.split(rb"\r\n|\n|\r", text), b""]:
+    lines = re.split(rb"\r\n|\n|\r", text)
+    for at, line in enumerate([*lines, b""]):
         field, _, value = line.partition(b":")
         value = value[1:] if value[:1] == b" " else value
         if field == b"data":
@@ -46,7 +50,9 @@ def reference(data: bytes) -> list[Event]:
             name = value
         elif not line:
             if any(values) or len(values) > 1:
-                events.append((name.decode(errors="replace") or None, b"\n".join(values)))
+                event = (name.decode(errors="replace") or None, b"\n".join(values))
+                # The last line of all is the end of the body, and an empty one before it as well.
+                events += [] if at >= len(lines) - 1 and is_torn(event) else [event]
             name, values = b"", []
     return events
 
@@ -77,8 +83,11 @@ def reference(data: bytes) -> list[Event]:
         (b"data: [DONE]\n\n", [(None, b"[DONE]")]),
         ("event: é\ndata: 渐🙂é\n\n".encode(), [("é", "渐🙂é".encode())]),
         (b"event: \xff\ndata: \xff\xfe\n\n", [("\ufffd", b"\xff\xfe")]),
-        (DELTA[:-1], [DELTA_EVENT]),
-        (DELTA[:-2], [DELTA_EVENT]),
+        (DELTA[:-1], []),
+        (DELTA[:-2], []),
+        (END[:-1], [END_EVENT]),
+        (DELTA + END[:-2], [DELTA_EVENT, END_EVENT]),
+        (END + END[:-3], [END_EVENT]),
         (DELTA + b"data: 1\r", [DELTA_EVENT, (None, b"1")]),
         (b"", []),
         (b"\xef\xbb", []),

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.upstream.chat.chunks import citations, holds_sealed, reasoning_of, text_of
 from gateway.upstream.chat.reasoning import Reasoning
+from gateway.upstream.chat.think_tags import ThinkTags
 from gateway.upstream.chat.tool_calls import ChatCalls
 from lanes.codec import encode
+from lanes.surrogates import encode_halves
 
 if TYPE_CHECKING:
     from gateway.upstream.chat.chunks import Delta
@@ -33,9 +35,10 @@ class AnswerItems:
     Args:
         names: The tools of the request.
         maker: The backend.
+        tags: Whether its text may begin with reasoning (see `Profile.reasoning_tags`).
     """
 
-    def __init__(self, names: ToolNames, maker: Maker) -> None:
+    def __init__(self, names: ToolNames, maker: Maker, tags: str) -> None:
         self.out: list[Event] = []
         self.live = ""
         self.head: bytes | None = None
@@ -49,6 +52,7 @@ class AnswerItems:
         self._heads: dict[str, bytes] = {}  # the beginning of a delta event, by the kind of text
         self._streamed: set[tuple[int, str]] = set()  # the kinds of text that each choice streamed
         self._old_form = False
+        self._tags = None if tags == "off" else ThinkTags(opened=tags == "opened")
 
     def add(self, delta: Delta, choice: int = 0, logprobs: object = None) -> None:
         """Take all that a delta holds; its reasoning comes before its text.
@@ -62,17 +66,41 @@ class AnswerItems:
             self._close()
             self._choice = choice
         if reasoning := self._think(delta):
+            self._decide()  # its server parts it from the text
             self._flow(_REASONING, reasoning)
         if text := text_of(delta):
             tokens = logprobs.get("content") if isinstance(logprobs, dict) else None
-            self._flow(_TEXT, text, tokens)
+            if self._tags is None:
+                self._flow(_TEXT, text, tokens)
+            else:
+                self._part(self._tags, text, tokens)
+        if self._tags is not None and (delta.tool_calls or delta.function_call or delta.refusal):
+            self._decide()
         if delta.refusal and isinstance(delta.refusal, str):
             self._flow(_REFUSAL, delta.refusal)
+        self._cite(delta)
+        self._call(delta)
+
+    def _cite(self, delta: Delta) -> None:
+        """Take the annotations of the text."""
         for annotation in citations(delta):
             if self.live == "message":
                 kind = "response.output_text.annotation.added"
                 self.send({"type": kind, "item_id": self._item_id, "annotation": annotation})
-        self._call(delta)
+
+    def _part(self, tags: ThinkTags, text: str, logprobs: object) -> None:
+        """Take text that may begin with reasoning between tags."""
+        for thought, piece in tags.feed(text):
+            tokens = None if thought or piece != text else logprobs
+            self._flow(_REASONING if thought else _TEXT, piece, tokens)
+        if tags.decided:
+            self._tags = None
+
+    def _decide(self) -> None:
+        """Take the rest of such text: no tag comes any more."""
+        tags, self._tags = self._tags, None
+        for thought, piece in () if tags is None else tags.finish():
+            self._flow(_REASONING if thought else _TEXT, piece)
 
     def _call(self, delta: Delta) -> None:
         """Take the calls in a delta: `tool_calls`, or one call in the form before these."""
@@ -89,7 +117,14 @@ class AnswerItems:
         if choice != self._choice:
             self._close()
             self._choice = choice
-        texts = (self._think(message), text_of(message), message.refusal)
+        fresh, thought, text = not self.said, self._think(message), text_of(message)
+        if thought:
+            self._decide()  # its server parts it from the text
+        if text and fresh and self._tags is not None:
+            self._part(self._tags, text, None)
+            text = ""
+        self._decide()
+        texts = (thought, text, message.refusal)
         for kind, text in zip((_REASONING, _TEXT, _REFUSAL), texts, strict=True):
             if not isinstance(text, str) or not text:
                 continue
@@ -123,7 +158,7 @@ class AnswerItems:
         if kind is not _REFUSAL and self._choice == 0:
             self.head = head
         tail = b',"logprobs":' + encode(logprobs) + b"}" if logprobs else b"}"
-        self.put(head + encode(text) + tail)
+        self.put(head + encode_halves(text) + tail)
 
     def _open(self, kind: str) -> None:
         """Make the item of that kind the one whose text is flowing."""
@@ -139,10 +174,20 @@ class AnswerItems:
 
     def end(self, *, cut: bool) -> None:
         """Write what no item has shown yet, except for a call torn apart by a `cut`."""
+        tags, self._tags = self._tags, None
+        if tags is not None:
+            self._end_text(tags, cut=cut)
         self.calls.finish(cut=cut)
         if self._reasoning.sealed:
             self._open("reasoning")
             self._close()
+
+    def _end_text(self, tags: ThinkTags, *, cut: bool) -> None:
+        """Take the rest of the text at the end of the answer, which a tag was awaited in."""
+        for thought, piece in tags.finish():
+            self._flow(_REASONING if thought else _TEXT, piece)
+        if not cut and not self.calls.any and (text := tags.whole_text()):
+            self._flow(_TEXT, text)
 
     def _close(self) -> None:
         """Let what comes next be of another item."""
@@ -164,7 +209,7 @@ class AnswerItems:
 
     def send(self, event: dict[str, Any]) -> None:
         """Add an event."""
-        self.put(encode(event))
+        self.put(encode_halves(event))
 
     def put(self, data: bytes) -> None:
         """Add an event's JSON."""

@@ -9,6 +9,7 @@ from gateway.upstream.chat.json_text import JsonText
 from gateway.upstream.chat.vendor_keys import keys_of_call, merged, shown
 from lanes.codec import decode
 from lanes.history.makers import MADE_BY
+from lanes.surrogates import whole
 
 if TYPE_CHECKING:
     from gateway.upstream.chat.tool_names import ToolNames
@@ -58,7 +59,7 @@ class ChatCall:
     @property
     def arguments(self) -> str:
         """All arguments so far."""
-        return "".join(self.pieces)
+        return whole(self.pieces)
 
     @property
     def whole(self) -> bool:

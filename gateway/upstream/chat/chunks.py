@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from lanes.codec import decode_lenient
+from lanes.surrogates import decode_halves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,27 +67,33 @@ class Chunk(msgspec.Struct, gc=False):
     created: Any = None
     service_tier: Any = None
     system_fingerprint: Any = None
+    x_groq: Any = None
+    timings: Any = None
 
 
-_decode = msgspec.json.Decoder(Chunk).decode
+#: The keys of texts that may come with half of a character at an end, and the way to them.
+_TEXTS: Final = frozenset({*TEXT_KEYS, "content", "refusal", "text", "arguments", "input"})
+_WITHIN: Final = frozenset(
+    {"choices", "delta", "message", "content", "tool_calls", "function", "custom", "function_call"}
+)
+
+#: Reads a chunk of strict JSON; `repaired` reads any other.
+decode: Final = msgspec.json.Decoder(Chunk).decode
 
 
-def read(data: bytes) -> Chunk | None:
-    """Return one chunk, its JSON repaired where it must be; None if the data is not a chunk.
+def repaired(data: bytes) -> Chunk | None:
+    """Return a chunk, its JSON repaired; None if the data is none. Texts may end with halves.
 
     Call `lanes.codec.check_depth` before encoding any of it again.
     """
     try:
-        return _decode(data)
-    except (ValueError, RecursionError):
-        pass
-    try:
-        return msgspec.convert(_repaired(decode_lenient(data)), Chunk)
+        value = decode_halves(data, _TEXTS, _WITHIN)
+        return msgspec.convert(_typed(decode_lenient(data) if value is None else value), Chunk)
     except (ValueError, RecursionError):
         return None
 
 
-def _repaired(value: object) -> object:
+def _typed(value: object) -> object:
     """Return a chunk whose choices have their types: one may be bare, a delta may be its text."""
     if not isinstance(value, dict):
         return value
@@ -102,6 +109,23 @@ def _messages(choice: dict[str, Any]) -> dict[str, Any]:
     texts = {key: {"content": value} for key, value in given.items() if isinstance(value, str)}
     objects = {key: value for key, value in given.items() if isinstance(value, dict)}
     return {"delta": None, "message": None} | texts | objects
+
+
+def counts_of(chunk: Chunk) -> dict[str, Any] | None:
+    """Return the usage that a chunk tells, wherever its server has it; None if it tells none."""
+    inner = chunk.x_groq.get("usage") if isinstance(chunk.x_groq, dict) else None
+    choices = (choice.usage for choice in chunk.choices or () if choice is not None)
+    for counts in (chunk.usage, *choices, inner):
+        if isinstance(counts, dict) and counts:
+            return counts
+    timings = chunk.timings
+    if not isinstance(timings, dict) or "predicted_n" not in timings:
+        return None
+    read, cached = timings.get("prompt_n"), timings.get("cache_n") or 0
+    if type(read) is not int or type(cached) is not int:
+        return None
+    written = timings["predicted_n"]
+    return {"prompt_tokens": read + cached, "completion_tokens": written, "cached_tokens": cached}
 
 
 def place(choice: Choice) -> int:

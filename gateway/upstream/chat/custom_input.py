@@ -13,6 +13,7 @@ from enum import Enum, auto
 from typing import Any, Final
 
 from lanes.codec import decode, encode
+from lanes.surrogates import edged, whole
 
 _WRAPPER: Final = '{"input":"'
 _OPENING = re.compile(r'\s*\{\s*"input"\s*:\s*"')
@@ -67,7 +68,7 @@ class CustomInput:
         """Return the whole input; `arguments` are all pieces together."""
         if self._form in (_Form.UNKNOWN, _Form.AT_THE_END):
             return unwrapped(arguments)
-        return "".join(self._sent)
+        return whole(self._sent)
 
     def _recognise(self) -> None:
         start = self._rest.lstrip()
@@ -94,7 +95,7 @@ class CustomInput:
         while self._form is _Form.WRAPPED:
             match = _WHOLE.match(self._rest)
             assert match is not None, "it matches nothing at all as well"
-            text += _mended(json.loads(f'"{match[0]}"', strict=False))
+            text += edged(json.loads(f'"{match[0]}"', strict=False))
             self._rest = self._rest[match.end() :]
             if self._rest.startswith('"'):
                 self._form = _Form.CLOSED
@@ -126,11 +127,6 @@ def _text(value: Any, written: str) -> str:
             return "" if inner is None else _text(inner, encode(inner).decode())
     texts = [one for one in value.values() if isinstance(one, str)]
     return _text(texts[0], texts[0]) if texts else written
-
-
-def _mended(text: str) -> str:
-    """Return the text with U+FFFD in the place of lone surrogates."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _value(text: str) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gateway.upstream.chat.answer_items import AnswerItems
-from gateway.upstream.chat.chunks import place, read, response_of
+from gateway.upstream.chat.chunks import counts_of, decode, place, repaired, response_of
 from gateway.upstream.chat.omissions import NOTICES
 from gateway.upstream.chat.stream_ends import (
     Finishes,
@@ -23,7 +23,7 @@ from gateway.upstream.chat.tool_names import NO_NAMES
 from gateway.upstream.chat.tools import tool_names
 from lanes.codec import check_depth, encode
 from lanes.history.makers import Maker
-from lanes.stream.snapshots import usage
+from lanes.stream.token_usage import usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,19 +31,22 @@ if TYPE_CHECKING:
     from gateway.upstream.chat.chunks import Choice, Chunk
     from gateway.upstream.chat.tool_names import ToolNames
     from lanes.ports import Event
+    from lanes.stream.profile import Profile
 
 _DONE = b"[DONE]"
 
 
-def converter(body: Mapping[str, Any], maker: Maker) -> ChatConverter:
+def converter(body: Mapping[str, Any], maker: Maker, profile: Profile) -> ChatConverter:
     """Return what converts the answer to a create.
 
-    Its tools tell the calls apart. Where it asks for several answers (`n`), only the first counts;
-    else several choices are parts of one. `maker` is the backend, which the items that only it can
-    read are marked with.
+    Args:
+        body: The create. Its tools tell the calls apart. Where it asks for several answers (`n`),
+            only the first counts; else several choices are parts of one.
+        maker: The backend, which the items that only it can read are marked with.
+        profile: What is known about the backend's text.
     """
-    several = body.get("n") not in (None, 1)
-    return ChatConverter(tool_names(body), maker, first_only=several)
+    several, tags = body.get("n") not in (None, 1), profile.reasoning_tags
+    return ChatConverter(tool_names(body), maker, first_only=several, tags=tags)
 
 
 class ChatConverter:
@@ -53,35 +56,41 @@ class ChatConverter:
         names: The tools of the request.
         maker: The backend.
         first_only: Whether choices are alternatives, of which the first one counts.
+        tags: See `Profile.reasoning_tags`.
     """
 
     def __init__(
-        self, names: ToolNames = NO_NAMES, maker: Maker | None = None, *, first_only: bool = False
+        self,
+        names: ToolNames = NO_NAMES,
+        maker: Maker | None = None,
+        *,
+        first_only: bool = False,
+        tags: str = "auto",
     ) -> None:
-        self._items = AnswerItems(names, maker or Maker("", ""))
+        self._items = AnswerItems(names, maker or Maker("", ""), tags)
         self._first_only = first_only
+        #: Whether the answer is over, as far as it says: only its usage may still come.
+        self.ending = False
         self._begun = self._ended = False
         self._whole = False  # whether the answer so far is one whole message
         self._finishes = Finishes()
         self._usage: object = None
         self._tier: str | None = None
 
-    @property
-    def ending(self) -> bool:
-        """Whether the answer has ended, as far as it says: only the usage may still come."""
-        return self._finishes.all and not self._ended
-
     def feed(self, events: list[Event]) -> list[Event]:
         """Convert the chunks of one read into events."""
         items = self._items
         for name, data in events:
-            chunk = read(data)
             head = items.head
+            try:
+                chunk: Chunk | None = decode(data)
+            except (ValueError, RecursionError):
+                chunk, head = repaired(data), None
             if head is not None and chunk is not None and (text := self._more(chunk)) is not None:
                 # Nearly every chunk ends here: it holds more of the same text, and nothing else.
                 items.out.append((None, head + encode(text) + b"}"))
                 if chunk.usage:
-                    self._note(chunk, chunk.usage)
+                    self._note(chunk)
             elif not self._ended:
                 self._other(name, data, chunk)
         converted, items.out = items.out, []
@@ -153,7 +162,7 @@ class ChatConverter:
     def _chunk(self, chunk: Chunk) -> None:
         """Take the choices of a chunk, then what it tells beside them."""
         finished, before = self._finishes.all, len(self._items.out)
-        counts, fresh = chunk.usage, not self._begun
+        fresh = not self._begun
         for choice in chunk.choices or ():
             if choice is None or (self._first_only and place(choice)):
                 continue
@@ -163,8 +172,7 @@ class ChatConverter:
             self._begin(chunk)
             self._whole = fresh and choice.message is not None
             self._choice(choice, place(choice))
-            counts = counts or choice.usage
-        self._note(chunk, counts)
+        self._note(chunk)
         if finished and usage(self._usage) is not None and len(self._items.out) == before:
             self._end()  # nothing but the usage could still come
 
@@ -185,12 +193,13 @@ class ChatConverter:
             finishes.finish(index, choice.finish_reason)
             items.head = None
             items.calls.pause()
+        self.ending = finishes.all
 
-    def _note(self, chunk: Chunk, counts: object) -> None:
+    def _note(self, chunk: Chunk) -> None:
         """Keep what the terminal reports."""
         if isinstance(chunk.service_tier, str):
             self._tier = chunk.service_tier
-        if counts and isinstance(counts, dict):
+        if counts := counts_of(chunk):
             self._usage = counts
 
     def _begin(self, chunk: Chunk) -> None:
@@ -208,5 +217,5 @@ class ChatConverter:
 
     def _last(self, name: str | None, data: bytes) -> None:
         """Send the last event."""
-        self._ended, self._items.head = True, None
+        self._ended, self.ending, self._items.head = True, False, None
         self._items.out.append((name, data))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gateway.upstream.chat.chat_call import ChatCall
 from lanes.codec import encode
 from lanes.stream.parts import COLLECTED
+from lanes.surrogates import encode_halves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +54,7 @@ class _Piece:
             function = entry
         arguments = function.get("arguments", function.get("input"))
         if isinstance(arguments, dict):
-            arguments = encode(arguments).decode()
+            arguments = encode_halves(arguments).decode()
         index, name = _integer(entry.get("index")), _string(function.get("name"))
         place = None if index is None else (choice, index)
         return cls(place, _string(entry.get("id")), name, _string(arguments))
@@ -158,7 +159,7 @@ class ChatCalls:
         call.add_name(piece.name, certain=same_place)
         self._grow(call, piece.arguments)
         if call.custom is not None or not call.item_id:  # nothing may be sent of it yet
-            self._writer.put(_COLLECTED + encode(entry) + b"}")
+            self._writer.put(_COLLECTED + encode_halves(entry) + b"}")
 
     def _identify(self, call: ChatCall, piece: _Piece) -> None:
         """Note what a call is known by from now on. Two of one answer never show the same id."""
@@ -241,7 +242,7 @@ class ChatCalls:
         """Send a piece, or what of a custom tool's input can be read after it."""
         text = arguments if call.custom is None else call.custom.feed(arguments)
         if text:
-            self._writer.put(call.head + encode(text) + b"}")
+            self._writer.put(call.head + encode_halves(text) + b"}")
 
     def _finish(self, call: ChatCall) -> None:
         if call.done:

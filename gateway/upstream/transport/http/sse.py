@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gateway.upstream.transport.faults import backend_fault
 from gateway.upstream.transport.http.json_lines import JsonLines, data_of, is_whole
+from gateway.upstream.transport.http.last_event import is_torn
 
 if TYPE_CHECKING:
     from lanes.errors import UpstreamFault
@@ -70,13 +71,13 @@ class SseSplitter:
         return self._feed(data)
 
     def finish(self) -> list[Event]:
-        """Return the last event if only its blank line is missing. Call once, at the body's end."""
+        """Return the last event, whose blank line is missing, unless it is torn. Call once."""
         if self._lines is not None:
             return self._lines.finish()
         rest = bytes(self._pending).removesuffix(b"\n")
         self._pending.clear()
         self._measure(rest)
-        return _any(rest)
+        return [event for event in _any(rest) if not is_torn(event)]
 
     def _feed(self, data: bytes) -> list[Event]:
         """Return the events of a read of any layout, its line ends normalised."""
