@@ -101,7 +101,7 @@ class EmbeddedValkey:
             self._socket = _socket_path(self._dir)
             self._lock = os.open(self._dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise EngineFailed(f"cannot use {self._dir}: {error.strerror}") from error
+            raise EngineFailed(_unusable(self._dir, error)) from error
         try:
             self._begin(time.monotonic() + START_TIMEOUT)
         except EngineFailed:
@@ -212,6 +212,20 @@ def _private(folder: Path) -> None:
         raise PermissionError(errno.EPERM, "it is another user's, or no directory")
     if status.st_mode & 0o077:
         folder.chmod(0o700)
+
+
+def _unusable(folder: Path, error: OSError) -> str:
+    """Return one line that says why a directory cannot be used, and whose it is if that is why."""
+    line = f"cannot use {folder}: {error.strerror}"
+    if not isinstance(error, PermissionError):
+        return line
+    there = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
+    uid, gid = os.geteuid(), os.getegid()
+    if (owner := there.lstat().st_uid) == uid:
+        return line
+    return (
+        f"{line}; {there} is of uid {owner}, the gateway runs as {uid}: chown {uid}:{gid} {there}"
+    )
 
 
 def _socket_path(folder: Path) -> str:

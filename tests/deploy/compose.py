@@ -10,8 +10,9 @@ import yaml  # type: ignore[import-untyped]
 
 ROOT: Final = Path(__file__).parents[2]
 DEPLOY: Final = ROOT / "deploy"
-#: `${NAME}` and `${NAME:-default}`; the innermost of several.
-_VARIABLE: Final = re.compile(r"(?<!\$)\$\{(\w+)(?::-([^${}]*))?\}")
+#: `${NAME}`, `${NAME:-default}` and `${NAME:+instead}`; the innermost of several.
+_VARIABLE: Final = re.compile(r"(?<!\$)\$\{(\w+)(?::([-+])([^${}]*))?\}")
+IMAGE: Final = "multilane:local"
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
 
 
@@ -31,13 +32,24 @@ def services(**environment: str) -> dict[str, dict[str, Any]]:
 def ours(**environment: str) -> dict[str, list[str]]:
     """The commands of the services that run our image."""
     by_name = services(**environment)
-    return {name: one["command"] for name, one in by_name.items() if "build" in one}
+    return {name: one["command"] for name, one in by_name.items() if one["image"] == IMAGE}
 
 
-def environment(service: dict[str, Any]) -> dict[str, str]:
-    """What is set in a container; a variable without a value is passed on if there is one."""
-    named = service.get("environment", {})
-    return {name: value for name, value in named.items() if value is not None}
+def environment(service: dict[str, Any], dotenv: str = "") -> dict[str, str]:
+    """What is set in a container: by its files, of which `.env` has this content, and by name."""
+    found: dict[str, str] = {}
+    for file in service.get("env_file", []):
+        path = ROOT / file["path"]
+        text = dotenv if file["path"] == ".env" else path.read_text("utf-8")
+        found |= assignments(text)
+    named: dict[str, str] = service.get("environment", {})
+    return found | named
+
+
+def assignments(text: str) -> dict[str, str]:
+    """The variables of a file such as `.env`."""
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)
 
 
 def seconds(duration: str) -> float:
@@ -53,7 +65,8 @@ def _replaced(value: Any, environment: dict[str, str]) -> Any:
     if not isinstance(value, str):
         return value
     while (variable := _VARIABLE.search(value)) is not None:
-        value_of = environment.get(variable[1]) or variable[2]
-        assert value_of is not None, f"{variable[0]} has no default"
+        given, sign, other = environment.get(variable[1], ""), variable[2], variable[3]
+        assert sign, f"{variable[0]} has no default"
+        value_of = (other if given else "") if sign == "+" else given or other
         value = value[: variable.start()] + value_of + value[variable.end() :]
     return value.replace("$$", "$")

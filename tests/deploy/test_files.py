@@ -6,25 +6,31 @@ import fnmatch
 import json
 import re
 import shutil
-import socket
 import subprocess
-import sys
 from configparser import RawConfigParser
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import click
 import pytest
 
 from gateway.cli import cli
-from gateway.config.loading import load
+from gateway.config.loading import BadStart, load
 from gateway.config.settings import Settings
 from tests.deploy import compose
-from tests.deploy.compose import DEPLOY, ROOT, environment, ours, seconds, services
-from tests.support.gateway import serving
+from tests.deploy.compose import (
+    DEPLOY,
+    IMAGE,
+    ROOT,
+    assignments,
+    environment,
+    ours,
+    seconds,
+    services,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 GATEWAYS = ("gateway-a", "gateway-b")
 
@@ -61,24 +67,84 @@ def test_the_gateways_start_and_outlive_their_drain(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = services()[name]
-    found = settings(service["command"], environment(service), monkeypatch)
+    found = served(service, monkeypatch)
     assert found.redis_url == "redis://redis:6379"
     assert found.upstream == "http://upstream:8080/v1"
     assert (found.host, found.port) == ("0.0.0.0", Settings.model_fields["port"].default)
     assert [key.get_secret_value() for key in found.api_keys] == ["try-multilane"]
     assert [str(one) for one in found.trusted_proxy] == ["172.16.0.0/12", "192.168.0.0/16"]
     assert seconds(service["stop_grace_period"]) >= found.drain_timeout + 10
+    assert services(GRACE="15m")[name]["stop_grace_period"] == "15m"
 
 
-def test_keys_and_backend_are_taken_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {"MULTILANE_API_KEYS": "one", "MULTILANE_UPSTREAM": "https://backend.test/v1"}
-    service = services(**given)["gateway-a"]
-    assert "MULTILANE_UPSTREAM_KEY" in service["environment"]
-    found = settings(service["command"], environment(service), monkeypatch)
-    assert found.upstream == given["MULTILANE_UPSTREAM"]
+def served(service: dict[str, Any], patch: pytest.MonkeyPatch, dotenv: str = "") -> Settings:
+    """What a gateway's service runs with: its files, its variables, and its command."""
+    [mount] = service["volumes"]
+    assert mount.split(":")[1:] == [service["working_dir"], "ro"]
+    patch.chdir(ROOT / mount.partition(":")[0])
+    return settings(service["command"], environment(service, dotenv), patch)
+
+
+def test_every_setting_of_the_env_file_reaches_the_gateways(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dotenv = """\
+EDGE=127.0.0.1:9000
+MULTILANE_API_KEYS=one
+MULTILANE_UPSTREAM=https://backend.test/v1
+MULTILANE_UPSTREAM_KEY=sk-1
+MULTILANE_MAX_ACTIVE=3
+MULTILANE_DRAIN_TIMEOUT=600
+MULTILANE_LOG_FORMAT=json
+MULTILANE_REDIS_URL=rediss://:secret@store.test:6380/2
+MULTILANE_PORT=9999
+"""
+    given = assignments(dotenv)
+    for name in GATEWAYS:
+        service = services(**given)[name]
+        assert {name: environment(service, dotenv)[name] for name in given} == given
+        found = served(service, monkeypatch, dotenv)
+        assert [key.get_secret_value() for key in found.api_keys] == ["one"]
+        assert found.upstream == "https://backend.test/v1"
+        assert (found.max_active, found.drain_timeout, found.log_format) == (3, 600, "json")
+        assert found.redis_url == "rediss://:secret@store.test:6380/2"
+        assert (found.host, found.port) == ("0.0.0.0", 8080), "where the edge looks for them"
     assert environment(services(**given)["load"]) == {"MULTILANE_LOAD_KEY": "one"}
     given["MULTILANE_LOAD_KEY"] = "two"
     assert environment(services(**given)["load"]) == {"MULTILANE_LOAD_KEY": "two"}
+
+
+def test_a_directory_of_ones_own_replaces_all_that_is_for_trying(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = 'url = "https://backend.test/v1"\nkey_env = "MULTILANE_UPSTREAM_KEY"'
+    (tmp_path / "multilane.toml").write_text(f'[[upstreams]]\nname = "one"\n{table}\n', "utf-8")
+    (tmp_path / "gateway.env").write_text("", "utf-8")
+    service = services(CONFIG=str(tmp_path))["gateway-a"]
+    with pytest.raises(BadStart, match="there are no keys"):
+        served(service, monkeypatch, "MULTILANE_UPSTREAM_KEY=sk-1\n")
+    dotenv = "MULTILANE_UPSTREAM_KEY=sk-1\nMULTILANE_API_KEYS=one\n"
+    found = served(service, monkeypatch, dotenv)
+    assert [one.url for one in found.upstreams] == ["https://backend.test/v1"]
+    assert [key.get_secret_value() for key in found.api_keys] == ["one"]
+
+
+def test_a_password_for_redis_is_known_to_all_who_ask_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_name = services(REDIS_PASSWORD="hush")
+    words = by_name["redis"]["command"]
+    assert words[words.index("--requirepass") + 1] == "hush"
+    assert by_name["redis"]["environment"] == {"REDISCLI_AUTH": "hush"}
+    found = served(by_name["gateway-a"], monkeypatch)
+    assert found.redis_url == "redis://:hush@redis:6379"
+
+
+def test_one_service_builds_the_image_for_all() -> None:
+    by_name = services()
+    assert [name for name, one in by_name.items() if "build" in one] == ["gateway-a"]
+    # Whoever has no image must not look for one at a registry.
+    policies = {name: by_name[name]["pull_policy"] for name in ours()}
+    assert policies.pop("gateway-a") == "missing"
+    assert set(policies.values()) == {"never"}
 
 
 def test_what_a_service_names_is_there() -> None:
@@ -86,13 +152,13 @@ def test_what_a_service_names_is_there() -> None:
     for name, service in content["services"].items():
         for other, needed in service.get("depends_on", {}).items():
             there = content["services"][other]
-            healthy = "healthcheck" in there or "build" in there  # the image has a check
+            healthy = "healthcheck" in there or there["image"] == IMAGE  # the image has a check
             assert needed["condition"] == "service_healthy", name
             assert healthy, f"{name} would wait for {other} for ever"
         assert set(service["networks"]) <= set(content["networks"])
         for mount in service.get("volumes", []):
             source = mount.partition(":")[0]
-            assert (ROOT / source).is_file() if "/" in source else source in content["volumes"]
+            assert (ROOT / source).exists() if "/" in source else source in content["volumes"]
     assert content["services"]["load"]["command"][1] == "ws://edge:8080/v1/responses"
 
 
@@ -128,25 +194,6 @@ def test_the_image_serves_as_nobody_in_particular(monkeypatch: pytest.MonkeyPatc
     )
     assert entry == ["multilane"]
     assert settings(words, {"MULTILANE_API_KEYS": "k"}, monkeypatch).host == "0.0.0.0"
-
-
-async def test_the_image_checks_its_health() -> None:
-    found = re.search(r"^HEALTHCHECK .*CMD (\[.+\])$", dockerfile(), re.MULTILINE)
-    assert found is not None
-    words = [sys.executable, *json.loads(found[1])[1:]]
-
-    async def healthy(port: int) -> bool:
-        ran = await anyio.run_process(words, env={"MULTILANE_PORT": str(port)}, check=False)
-        return ran.returncode == 0
-
-    async with serving(Settings(upstream="http://127.0.0.1:9/v1")) as (server, url):
-        port = int(url.rpartition(":")[2].partition("/")[0])
-        assert await healthy(port)
-        server.gateway.draining = True
-        assert not await healthy(port)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        port = silent.getsockname()[1]
-    assert not await healthy(port)
 
 
 def test_haproxy_takes_its_settings() -> None:

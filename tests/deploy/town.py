@@ -94,6 +94,10 @@ class Town:
         words = [_moved(word, places) for word in words]
         given = {key: _moved(value, places) for key, value in given.items()}
         option = [] if name == "load" else self._option(name)
+        if "working_dir" in service:
+            text = (DEPLOY / "compose" / "multilane.toml").read_text("utf-8")
+            path = self.where / "multilane.toml"
+            path.write_text(_moved(text, places), "utf-8")
         self.spawn(name, [sys.executable, "-m", "gateway", *words, *option, *more], given)
 
     def start_edge(self, haproxy: str) -> None:

@@ -292,6 +292,27 @@ def test_a_directory_that_cannot_be_used(short: Path) -> None:
         EmbeddedValkey(short / "state").start()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_a_directory_of_root_names_both(short: Path) -> None:
+    code = (
+        "import os, sys\n"
+        "from gateway.process.embedded_valkey import EmbeddedValkey\n"
+        "os.setresgid(10001, 10001, 10001); os.setresuid(10001, 10001, 10001)\n"
+        "EmbeddedValkey(sys.argv[1]).start()"
+    )
+    short.chmod(0o755)
+    state = short / "state"
+    for made in (state, state / "engine"):  # a mounted directory, and one that root has used
+        made.mkdir(mode=0o755)
+        ran = subprocess.run(
+            [sys.executable, "-c", code, str(state)], capture_output=True, text=True, check=False
+        )
+        line = ran.stderr.splitlines()[-1]
+        assert "EngineFailed: cannot use " in line
+        whose = f"; {made} is of uid 0, the gateway runs as 10001: chown 10001:10001 {made}"
+        assert line.endswith(whose)
+
+
 def test_an_engine_that_cannot_start(state: Path) -> None:
     (state / "engine").mkdir(parents=True)
     (state / "engine" / "appendonlydir").write_text("in the way")
