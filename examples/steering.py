@@ -10,12 +10,20 @@ the chat. OPENAI_BASE_URL and OPENAI_MODEL name another gateway or model.
 import asyncio
 import os
 import sys
+from typing import Any
 
 from openai import AsyncOpenAI
 from openai.resources.responses.responses import AsyncResponsesConnection
 
 BASE_URL = os.environ.get("OPENAI_BASE_URL", "http://127.0.0.1:8080/v1")
 MODEL = os.environ.get("OPENAI_MODEL", "rehearse")
+ENDS = ("response.completed", "response.incomplete", "response.failed", "error")
+
+
+def followed(event: Any) -> bool:
+    """Return whether it is the end of a steered response, which its successor follows."""
+    details = event.response.incomplete_details if event.type == "response.incomplete" else None
+    return details is not None and details.reason == "steered"
 
 
 class Chat:
@@ -46,7 +54,7 @@ class Chat:
             elif event.type == "response.steer.failed":
                 self.idle.set()
                 await self.say(str(event.steer.input))
-            elif event.type in ("response.completed", "response.failed", "error"):
+            elif event.type in ENDS and not followed(event):
                 print(f" [{event.type}]")
                 self.idle.set()
 

@@ -193,9 +193,12 @@ def _option(name: str, option: str) -> click.Option:
 
 
 @click.command(help="Run the rehearsal backend: scripted answers, for trying and testing.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--host", metavar="HOST", default="127.0.0.1", show_default=True, help="Address to listen on."
+)
 @click.option(
     "--port",
+    metavar="N",
     default=8081,
     show_default=True,
     type=click.IntRange(0, 65535),
@@ -203,6 +206,7 @@ def _option(name: str, option: str) -> click.Option:
 )
 @click.option(
     "--rate",
+    metavar="N",
     default=30.0,
     show_default=True,
     type=click.FloatRange(min=0),

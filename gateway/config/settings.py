@@ -268,6 +268,7 @@ def metavar(name: str) -> str:
     kinds: dict[object, str] = {int: "N", float: "SECONDS"}
     names = {"host": "HOST", "upstream": "URL", "api_keys": "KEY", "allow_origin": "ORIGIN"}
     names |= {"trusted_proxy": "ADDRESS", "passthrough": "PATH"}
+    names |= {"redis_url": "URL", "state_dir": "DIR"}
     return kinds.get(field.annotation) or names.get(name, "NAME")
 
 

@@ -71,6 +71,7 @@ class HttpRoutes:
         self._authenticator = authenticator
         self._stores = stores
         self._models = models
+        self._stored = stored
         self.routes = [
             Route("/v1/responses", self._keyed(creation.create), methods=["POST"]),
             Route("/v1/responses/compact", self._keyed(compactions.answer), methods=["POST"]),
@@ -114,6 +115,8 @@ class HttpRoutes:
         response_id: str = request.path_params["id"]
         records = await self._stores.steers.of_response(key_id, response_id)
         self._stores.clerk.check_lost(key_id, (record.id for record in records))
+        if not records:
+            await self._stored.check(key_id, response_id)
         return _json(encode({"object": "list", "data": [_shown(record) for record in records]}))
 
     async def _steer(self, key_id: str, request: Request) -> Response:

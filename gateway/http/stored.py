@@ -94,6 +94,15 @@ class StoredResponses:
             raise ClientFault(message, code="invalid_value", param="starting_after")
         return _json(await self._included(name, await self._object(name), include))
 
+    async def check(self, key_id: str, response_id: str) -> None:
+        """Raise ClientFault if this key has no such response stored or in the background.
+
+        Args:
+            key_id: The API key that asks.
+            response_id: The response.
+        """
+        await self._object(ResponseName(key_id, response_id))
+
     async def delete(self, key_id: str, request: Request) -> ASGIApp:
         """Forget a response; one that runs is cancelled before."""
         name = ResponseName(key_id, request.path_params["id"])

@@ -98,7 +98,7 @@ async def test_exit_code_2_when_nobody_is_there(free: ScriptedUpstream) -> None:
     assert (result.exit_code, result.stdout) == (2, "")
     [line] = result.stderr.splitlines()
     why = "The backend could not be reached: Connection refused."
-    assert line == f"multilane check: {free.url}: {why}"
+    assert line == f"Error: {free.url}: {why}"
 
 
 @pytest.mark.parametrize(

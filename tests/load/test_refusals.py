@@ -6,15 +6,19 @@ import asyncio
 import http
 import json
 import ssl
+import sys
 from typing import TYPE_CHECKING
+
+import pytest
+from anyio import fail_after, run_process
 
 from tests.load.calls import invoke, run
 from tests.load.stub import running
+from tests.support.hang_guard import HANG
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
     from websockets.asyncio.server import ServerConnection
     from websockets.http11 import Request, Response
 
@@ -60,6 +64,17 @@ async def test_nobody_there(stub: Stub) -> None:
     assert refused.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("connections", ["1", "64"])
+async def test_a_host_that_is_not_known(connections: str) -> None:
+    url = "ws://no.such.invalid/v1/responses"
+    command = (sys.executable, "-m", "gateway", "load", url, "--connections", connections)
+    with fail_after(HANG):
+        done = await run_process(command, check=False)
+    assert done.returncode == 2
+    [line] = done.stderr.decode().splitlines()
+    assert line.startswith(f"Error: {url}: cannot connect: ")
+
+
 async def test_no_websocket_there() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()
@@ -89,4 +104,5 @@ async def test_no_answer_to_the_upgrade() -> None:
 async def test_a_wrong_url_is_said_so() -> None:
     refused = await invoke("ftp://example.com")
     assert refused.exit_code == 2
-    assert "expected ws://" in refused.stderr
+    assert refused.stderr.startswith("Error: URL: 'ftp://example.com': expected ws://")
+    assert refused.stderr.count("\n") == 1

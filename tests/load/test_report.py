@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from gateway.config.settings import flag
 from gateway.tools.load.plan import LoadPlan
 from gateway.tools.load.report import progress, render, summary
 from gateway.tools.load.response_checks import BrokenRule, Rule
@@ -61,19 +62,44 @@ def test_a_run_that_never_began_has_numbers_too() -> None:
 
 def test_the_tables_fit_a_terminal(tally: Tally) -> None:
     text = shown(summary(PLAN, tally, interrupted=True))
-    for words in ("6 completed", "1 failed", "(interrupted)", "too_many", "no violations"):
+    for words in ("6 completed", "1 failed", "(interrupted)", "too_many", "not all was answered"):
         assert words in text
     assert max(map(len, text.splitlines())) <= 80
 
 
 def test_errors_are_no_violation_and_no_good_news(tally: Tally) -> None:
     text = shown(summary(PLAN, tally), colours=True)
-    told = "counted: that is no violation, but not all was answered"
-    assert f"\x1b[33m2 errors were {told}\x1b[0m\nno violations" in text
+    last = "not all was answered: {}; what was answered broke no rule"
+    assert text.endswith(f"\x1b[33m{last.format('2 errors')}\x1b[0m\n")
+    assert "no violations" not in text
     tally.errors.clear()
-    assert told not in shown(summary(PLAN, tally))
+    assert shown(summary(PLAN, tally)).endswith("\nno violations\n")
     tally.errors["too_many"] = 1
-    assert f"1 error was {told}" in shown(summary(PLAN, tally))
+    assert shown(summary(PLAN, tally)).endswith(last.format("1 error") + "\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "setting"),
+    [
+        ("websocket_stream_limit_reached", "max_named"),
+        ("too_many_queued_responses", "max_queued"),
+    ],
+)
+def test_a_limit_that_refuses_is_named(tally: Tally, code: str, setting: str) -> None:
+    option = flag(setting)
+    assert option is not None
+    assert option not in shown(summary(PLAN, tally))
+    tally.errors[code] = 3
+    assert f"{code}: more " in shown(summary(PLAN, tally))
+    assert option in shown(summary(PLAN, tally))
+
+
+def test_the_words_of_steers_are_explained(tally: Tally) -> None:
+    words = ("successors", "cut", "shown")
+    assert not any(f"\n{word}: " in shown(summary(PLAN, tally)) for word in words)
+    tally.successors = tally.markers.shown = 2
+    tally.steers.update(sent=2, cut=2)
+    assert all(f"\n{word}: " in shown(summary(PLAN, tally)) for word in words)
 
 
 def test_only_the_first_violations_are_kept_and_all_are_counted(tally: Tally) -> None:

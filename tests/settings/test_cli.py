@@ -67,6 +67,15 @@ def test_help_shows_every_setting_but_the_upstreams_key(run: Callable[..., Resul
     assert "--upstream-key" not in text
 
 
+@pytest.mark.parametrize("command", ["serve", "demo", "check", "load", "rehearse"])
+def test_help_says_what_kind_of_value_is_wanted(command: str, run: Callable[..., Result]) -> None:
+    text = run(command, "--help").output
+    for kind in ("INTEGER", "FLOAT", "RANGE"):
+        assert kind not in text
+    names = {"serve": ("--redis-url URL", "--state-dir DIR"), "load": ("--duration SECONDS",)}
+    assert all(shown in text for shown in names.get(command, ()))
+
+
 def test_help_and_version(run: Callable[..., Result]) -> None:
     assert run("--version").output.startswith("multilane 0.")
     listed = run("--help").output

@@ -88,7 +88,7 @@ IDS += [f"resp_{'0' * 32}", f"conv_{'0' * 32}", "a" * 4000]
 @pytest.mark.parametrize("name", IDS)
 async def test_an_id_that_is_none(on: Asked, name: str) -> None:
     for path, methods in ROUTES.items():
-        if "{" not in path or path.endswith("/steers"):
+        if "{" not in path:
             continue
         for method in methods.split():
             whole = path.replace("{i}", name) if "{i}" in path else path

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from gateway.tools.check.findings import CheckReport
 
 _LACKING: Final = 1
-_UNREACHABLE: Final = 2
 _HELP: Final = """Try what the backend at URL supports, with some 20 tiny requests.
 
 URL is the base URL of its clients (http://127.0.0.1:8000/v1). The check sends the key that
@@ -67,6 +66,7 @@ def _dialects(
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
     default=60.0,
     show_default=True,
     help="Seconds for each answer.",
@@ -90,8 +90,7 @@ def check(
     try:
         report = _run(settings, timeout, live=not as_json)
     except UpstreamFault as fault:
-        click.echo(f"multilane check: {url}: {fault.message}", err=True)
-        sys.exit(_UNREACHABLE)
+        raise StartRefused(f"{url}: {fault.message}") from None
     numbers = report.numbers()
     if as_json:
         click.echo(msgspec.json.encode(numbers).decode())

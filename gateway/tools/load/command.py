@@ -11,6 +11,7 @@ import msgspec
 from rich.console import Console
 from rich.live import Live
 
+from gateway.process.start_refused import StartRefused
 from gateway.tools.load.client import ConnectRefused
 from gateway.tools.load.load_run import LoadRun
 from gateway.tools.load.plan import LoadPlan, slow_count, socket_url
@@ -20,7 +21,7 @@ from gateway.tools.load.tally import Tally
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_VIOLATED, _REFUSED, _INTERRUPTED = 1, 2, 130
+_VIOLATED, _INTERRUPTED = 1, 130
 
 _AT_LEAST_0 = click.IntRange(min=0)
 _AT_LEAST_1 = click.IntRange(min=1)
@@ -38,16 +39,23 @@ the protocol; 2: no connection. Errors that the gateway sends are counted, not v
 @click.option(
     "--connections",
     type=_AT_LEAST_1,
+    metavar="N",
     default=LoadPlan.connections,
     show_default=True,
     help="Sockets.",
 )
 @click.option(
-    "--lanes", type=_AT_LEAST_1, default=LoadPlan.lanes, show_default=True, help="Per connection."
+    "--lanes",
+    type=_AT_LEAST_1,
+    metavar="N",
+    default=LoadPlan.lanes,
+    show_default=True,
+    help="Per connection.",
 )
 @click.option(
     "--responses",
     type=_AT_LEAST_0,
+    metavar="N",
     default=LoadPlan.responses,
     show_default=True,
     help="Per lane; 0: without limit, for --duration or until Ctrl-C.",
@@ -55,12 +63,14 @@ the protocol; 2: no connection. Errors that the gateway sends are counted, not v
 @click.option(
     "--rate",
     type=_NOT_NEGATIVE,
+    metavar="N",
     default=LoadPlan.rate,
     help="New responses a second, over all lanes. [default: as fast as the lanes allow]",
 )
 @click.option(
     "--fork-share",
     type=click.FloatRange(0, 1),
+    metavar="SHARE",
     default=LoadPlan.fork_share,
     show_default=True,
     help="Share of the creates that fork from another lane's response.",
@@ -68,6 +78,7 @@ the protocol; 2: no connection. Errors that the gateway sends are counted, not v
 @click.option(
     "--steer-share",
     type=click.FloatRange(0, 1),
+    metavar="SHARE",
     default=LoadPlan.steer_share,
     show_default=True,
     help="Share of the responses, successors too, that are steered once while their text flows.",
@@ -75,6 +86,7 @@ the protocol; 2: no connection. Errors that the gateway sends are counted, not v
 @click.option(
     "--slow-readers",
     type=_NOT_NEGATIVE,
+    metavar="N",
     default=0.0,
     help="Connections that read twice a second only: a number, or a share below 1.",
 )
@@ -82,21 +94,24 @@ the protocol; 2: no connection. Errors that the gateway sends are counted, not v
 @click.option(
     "--duration",
     type=_NOT_NEGATIVE,
+    metavar="SECONDS",
     default=LoadPlan.duration,
     help="Seconds to start new responses for.",
 )
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
     default=LoadPlan.timeout,
     show_default=True,
     help="Seconds without an event after which a lane counts as unanswered.",
 )
-@click.option("--model", help="[default: the gateway's]")
-@click.option("--key", envvar="MULTILANE_LOAD_KEY", help="[env: MULTILANE_LOAD_KEY]")
+@click.option("--model", metavar="NAME", help="[default: the gateway's]")
+@click.option("--key", metavar="KEY", envvar="MULTILANE_LOAD_KEY", help="[env: MULTILANE_LOAD_KEY]")
 @click.option(
     "--input",
     "text",
+    metavar="TEXT",
     default=LoadPlan.text,
     show_default=True,
     help="Text of every create; {marker}, {lane} and {turn} are filled in.",
@@ -115,15 +130,14 @@ def load(url: str, connections: int, slow_readers: float, *, as_json: bool, **op
     try:
         address = socket_url(url)
     except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="URL") from None
+        raise StartRefused(f"URL: {error}") from None
     slow = slow_count(slow_readers, connections)
     plan = LoadPlan(url=address, connections=connections, slow_readers=slow, **options)
     tally = Tally()
     try:
         interrupted = _drive(plan, tally, live=not as_json)
     except ConnectRefused as error:
-        click.echo(f"multilane load: {address}: {error}", err=True)
-        sys.exit(_REFUSED)
+        raise StartRefused(f"{address}: {error}") from None
     numbers = summary(plan, tally, interrupted=interrupted)
     if as_json:
         click.echo(msgspec.json.encode(numbers).decode())

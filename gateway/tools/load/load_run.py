@@ -62,7 +62,9 @@ class LoadRun:
             async with gate:
                 await self._open(number, secure)
 
-        await asyncio.gather(*(opened(number) for number in range(self._plan.connections)))
+        # The first alone: what keeps out one keeps out all, and no other is given up half open.
+        await opened(0)
+        await asyncio.gather(*(opened(number) for number in range(1, self._plan.connections)))
 
     async def _open(self, number: int, secure: ssl.SSLContext | None) -> None:
         plan, parts = self._plan, urlsplit(self._plan.url)

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from rich.console import Console
 
@@ -24,8 +24,19 @@ _TIMINGS = {
     "steer_to_accepted_ms": "steer to accepted",
     "steer_to_successor_ms": "steer to successor created",
 }
-#: What a steer can become; `cut`: its response stopped for it.
+#: What a steer can become.
 _STEERS = ("sent", "accepted", "pending", "committed", "cut")
+#: Words of the counts that need an explanation below them.
+_MEANINGS = {
+    "successors": "responses that steers caused, besides the creates that were sent",
+    "cut": "steers for which a response stopped; others came to its end",
+    "shown": "successors whose text repeats their steer, as some backends do",
+}
+#: Error code -> what to change where a gateway's limit is below the load.
+_HINTS = {
+    "websocket_stream_limit_reached": "more --lanes than the gateway's --max-named allows",
+    "too_many_queued_responses": "more creates ahead than the gateway's --max-queued allows",
+}
 
 
 def summary(plan: LoadPlan, tally: Tally, *, interrupted: bool = False) -> dict[str, Any]:
@@ -71,13 +82,11 @@ def render(console: Console, numbers: dict[str, Any]) -> None:
         console.print(_by_name("failed steers by code", numbers["steers"]["failed"]))
     if numbers["errors"]:
         console.print(_by_name("errors by code", numbers["errors"]))
+    for line in _explanations(numbers):
+        console.print(line)
     violations = numbers["violations"]
     if not violations["count"]:
-        if count := sum(numbers["errors"].values()):
-            errors = "1 error was" if count == 1 else f"{count:,} errors were"
-            text = f"{errors} counted: that is no violation, but not all was answered"
-            console.print(Text(text, style="yellow"))
-        console.print("no violations")
+        console.print(_verdict(numbers))
         return
     console.print(_by_name("violations by rule", violations["rules"]))
     for first in violations["first"]:
@@ -85,6 +94,25 @@ def render(console: Console, numbers: dict[str, Any]) -> None:
         console.print(Text(f"{first['rule']}: {first['message']} ({place})", style="red"))
         if first["event"]:
             console.print(Text(f"  {first['event']}", style="dim"))
+
+
+def _explanations(numbers: dict[str, Any]) -> Iterator[Text]:
+    """Yield what the words above mean, and which of the gateway's limits the load is beyond."""
+    for word, meaning in _MEANINGS.items():
+        if numbers["responses"].get(word) or numbers["steers"].get(word):
+            yield Text(f"{word}: {meaning}", style="dim")
+    for code in filter(_HINTS.get, numbers["errors"]):
+        yield Text(f"{code}: {_HINTS[code]}", style="yellow")
+
+
+def _verdict(numbers: dict[str, Any]) -> Text:
+    """Return the last line of a run in which no rule was broken."""
+    count = sum(numbers["errors"].values())
+    if not count:
+        return Text("no violations")
+    errors = "1 error" if count == 1 else f"{count:,} errors"
+    text = f"not all was answered: {errors}; what was answered broke no rule"
+    return Text(text, style="yellow")
 
 
 def progress(plan: LoadPlan, tally: Tally, events_per_second: float) -> Text:
