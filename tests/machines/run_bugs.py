@@ -6,7 +6,15 @@ from typing import Any
 
 from lanes.codec import decode, encode
 from lanes.events import Stamp
-from lanes.stream import backend_errors, items, output, parts, run, snapshots, upstream_events
+from lanes.stream import (
+    backend_errors,
+    item_schema,
+    items,
+    output,
+    run,
+    snapshots,
+    upstream_events,
+)
 from lanes.stream.held_events import HeldEvents
 from lanes.stream.item_index import ItemIndex
 from lanes.stream.item_states import ItemStep
@@ -99,7 +107,7 @@ def only_proper_errors_are_errors(original: Any) -> Any:
     return lambda name, kind, event: kind == "error" or bool(event.get("error"))
 
 
-@BUGS.plant(run, "decode_lenient")
+@BUGS.plant(run, "read_event")
 def a_lone_surrogate_ends_a_response(original: Any) -> Any:
     return decode
 
@@ -133,7 +141,7 @@ def the_service_tier_is_what_was_asked_for(original: Any) -> Any:
     return lambda self, upstream: original(self, {**upstream, "service_tier": None})
 
 
-@BUGS.plant(parts, "_logprob")
+@BUGS.plant(item_schema, "_logprob")
 def logprobs_stay_as_they_are(original: Any) -> Any:
     return dict
 
