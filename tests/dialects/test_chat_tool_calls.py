@@ -50,6 +50,16 @@ CALLS: list[tuple[str, list[Chunk], list[str]]] = [
     ("another id each time", [call(0, "f", '{"a"', "c1"), call(0, None, ":1}", "c2")], [F]),
     ("another id, named", [call(None, "f", '{"a"', "c1"), call(None, "f", ":1}", "c2")], [F]),
     ("id at the end alone", [call(None, "f", '{"a":1}'), call(None, None, "", "c1")], [F]),
+    (
+        "two announced at 0 before their arguments",
+        [
+            call(0, "f", None, "c1"),
+            call(0, "f", None, "c2"),
+            call(0, None, '{"a":1}', "c1"),
+            call(0, None, '{"b":2}', "c2"),
+        ],
+        [F, F2],
+    ),
     # B91
     ("name in pieces", [call(0, "get_", ""), call(0, "time", ""), call(0, None, "{}")], [TIME]),
     ("name that grows", [call(0, "get_", ""), call(0, "get_time", "{}")], [TIME]),

@@ -84,13 +84,14 @@ class ChatCall:
         whole = self.name in self._names.names or not self._names.begin_with(self.name)
         return bool(self.pieces) and whole
 
-    def continues(self, name: str, arguments: str, *, certain: bool) -> bool:
+    def continues(self, name: str, arguments: str, *, certain: bool, other: bool) -> bool:
         """Return whether this call, which is not whole, may go on with a piece.
 
         Args:
             name: The name in the piece, if it has one.
             arguments: The arguments in the piece.
             certain: Whether the backend says that it is of this call, by place or id.
+            other: Whether it has an id that is none of this call's.
         """
         if self.done:
             return False
@@ -107,7 +108,7 @@ class ChatCall:
             return certain or begins
         if self.restated(arguments) is not None:
             return True
-        return self._fits(arguments) and not (begins and name and not certain)
+        return self._fits(arguments) and not (begins and name and other)
 
     def restates(self, name: str, arguments: str) -> bool:
         """Return whether a piece only says once more what this call, which is whole, has said."""

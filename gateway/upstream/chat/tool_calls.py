@@ -175,13 +175,18 @@ class ChatCalls:
         """Return the call that a piece is of, None for a new one; `begun` are those of its list."""
         for call, certain in self._candidates(piece):
             same = piece.id in call.ids or (piece.place is not None and not piece.id)
-            again = piece.name == call.name and not call.pieces
+            again = bool(piece.name) and piece.name == call.name and not call.pieces
             if piece.name and call in begun and not same and (call.whole or again):
                 continue  # two entries of one list, and nothing says that they are one call
-            other = call.ids and piece.id not in {"", *call.ids} and (piece.name or piece.arguments)
-            if call.whole and not other and call.restates(piece.name, piece.arguments):
+            other = bool(call.ids) and piece.id not in {"", *call.ids}
+            if other and again and not piece.arguments:
+                continue  # it announces another call of the same tool
+            apart = other and bool(piece.name or piece.arguments)
+            if call.whole and not apart and call.restates(piece.name, piece.arguments):
                 return call
-            if not call.whole and call.continues(piece.name, piece.arguments, certain=certain):
+            if not call.whole and call.continues(
+                piece.name, piece.arguments, certain=certain, other=other
+            ):
                 return call
         return None
 
