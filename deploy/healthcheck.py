@@ -1,9 +1,9 @@
-"""The image's health check: `python healthcheck.py [PID]` asks a gateway for its /health.
+"""The image's health check: `python healthcheck.py [PID]` asks a gateway whether it is ready.
 
 It finds the port by itself, whether a flag, a variable or multilane.toml has set it: it is one on
 which process PID (1), or one that came from it, listens. With or without TLS, on any address. It
-needs no package, so that it costs little every few seconds. Exit code 0: a port answers 200, and
-none 503, as one does whose gateway drains.
+needs no package, so that it costs little every few seconds. Exit code 0: a port answers /ready, or
+where there is none /health, by 200, and no port by 503, as that of a gateway does that drains.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from pathlib import Path
 
 PROC = Path("/proc")
 LISTEN = "0A"
-REQUEST = b"GET /health HTTP/1.0\r\n\r\n"
 SECONDS = 1.0
 
 
@@ -63,8 +62,14 @@ def readable(digits: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(text, text)
 
 
-def status(place: tuple[str, int], *, tls: bool) -> int | None:
-    """Return the status of the answer from there, or None if there is none."""
+def status(place: tuple[str, int], path: str, *, tls: bool = False) -> int | None:
+    """Return the status of the answer from there, or None if there is none.
+
+    Args:
+        place: Address and port.
+        path: What is asked for.
+        tls: Whether to ask by TLS.
+    """
     try:
         with socket.create_connection(place, SECONDS) as peer:
             wire = peer
@@ -74,16 +79,25 @@ def status(place: tuple[str, int], *, tls: bool) -> int | None:
                 context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
                 wire = context.wrap_socket(peer)
             with wire:
-                wire.sendall(REQUEST)
+                wire.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
                 found = re.match(rb"HTTP/1\.\d (\d{3})", wire.recv(100))
     except OSError:
         return None
     return int(found[1]) if found else None
 
 
+def state(place: tuple[str, int]) -> int | None:
+    """Return what a port says of its gateway."""
+    for tls in (False, True):
+        ready = status(place, "/ready", tls=tls)
+        if ready is not None:
+            return status(place, "/health", tls=tls) if ready == 404 else ready
+    return None
+
+
 def healthy(root: int) -> bool:
     """Return whether the gateway takes requests."""
-    seen = {status(one, tls=False) or status(one, tls=True) for one in listening(root)}
+    seen = {state(one) for one in listening(root)}
     return 200 in seen and 503 not in seen
 
 

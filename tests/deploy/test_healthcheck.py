@@ -1,4 +1,4 @@
-"""The image's health check finds the port that is set, and says what the gateway's /health says."""
+"""The image's health check finds the port that is set, and says whether the gateway is ready."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def healthy(pid: int) -> bool:
 
 async def test_it_is_unhealthy_while_it_drains() -> None:
     assert not await healthy(os.getpid())
-    async with serving(Settings(upstream="http://127.0.0.1:9/v1")) as (server, _):
+    async with serving(Settings(upstream="http://127.0.0.1:9/v1", dialect="openai")) as (server, _):
         assert await healthy(os.getpid())
         # Another port of the process, such as one for metrics, does not hide it.
         with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -74,7 +74,7 @@ async def test_it_finds_a_port_that_a_file_sets(tmp_path: Path, host: str) -> No
         await to_thread.run_sync(first.stop)
 
 
-@pytest.mark.parametrize(("status", "expected"), [(200, True), (503, False), (404, False)])
+@pytest.mark.parametrize(("status", "expected"), [(200, True), (503, False)])
 async def test_it_asks_by_tls_where_that_is_spoken(
     certificate: Path, status: int, expected: bool
 ) -> None:
@@ -85,7 +85,7 @@ async def test_it_asks_by_tls_where_that_is_spoken(
         with listener.accept()[0] as plain, pytest.raises(ssl.SSLError):
             context.wrap_socket(plain, server_side=True).close()  # it asks in plain text first
         with context.wrap_socket(listener.accept()[0], server_side=True) as wire:
-            assert wire.recv(100).startswith(b"GET /health ")
+            assert wire.recv(100).startswith(b"GET /ready ")
             wire.sendall(b"HTTP/1.0 %d That\r\n\r\n" % status)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -24,6 +24,12 @@ A, B = GATEWAYS
 RESTART = (1012, "service restart")
 
 
+def installed(edge: str) -> None:
+    """Skip where there is no such proxy."""
+    if edge and shutil.which(edge) is None:
+        pytest.skip(f"no {edge} is installed")
+
+
 async def ended(client: Client, lane: str | None = None) -> Event:
     """The response of the next terminal on this lane, which is given time to talk."""
     response: Event = (await client.until(*TERMINALS, lane=lane))[-1]["response"]
@@ -130,10 +136,11 @@ async def refused(here: Town) -> None:
     assert (status, health["status"]) == (503, "draining")
 
 
-@pytest.mark.skipif(shutil.which("haproxy") is None, reason="no haproxy is installed")
-async def test_the_edge_spreads_and_goes_round_who_drains(tmp_path: Path) -> None:
+@pytest.mark.parametrize("edge", ["haproxy", "nginx"])
+async def test_the_edge_spreads_and_goes_round_who_drains(edge: str, tmp_path: Path) -> None:
+    installed(edge)
     async with (
-        town(tmp_path, edge=True) as here,
+        town(tmp_path, edge=edge) as here,
         here.client("edge") as first,
         here.client("edge") as second,
     ):
@@ -160,10 +167,9 @@ async def test_the_edge_spreads_and_goes_round_who_drains(tmp_path: Path) -> Non
         assert closed == [RESTART]
 
 
-@pytest.mark.parametrize("edge", [False, True])
-async def test_the_load_finds_nothing_wrong(edge: bool, tmp_path: Path) -> None:
-    if edge and shutil.which("haproxy") is None:
-        pytest.skip("no haproxy is installed")
+@pytest.mark.parametrize("edge", ["", "haproxy", "nginx"])
+async def test_the_load_finds_nothing_wrong(edge: str, tmp_path: Path) -> None:
+    installed(edge)
     async with town(tmp_path, edge=edge) as here:
         if not edge:
             here.ports["edge"] = here.ports[A]

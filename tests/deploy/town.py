@@ -100,15 +100,20 @@ class Town:
             path.write_text(_moved(text, places), "utf-8")
         self.spawn(name, [sys.executable, "-m", "gateway", *words, *option, *more], given)
 
-    def start_edge(self, haproxy: str) -> None:
-        """Run haproxy on its own settings, but with these places, and fewer sockets."""
-        text = (DEPLOY / "haproxy.cfg").read_text("utf-8")
+    def start_edge(self, kind: str) -> None:
+        """Run haproxy or nginx on its own settings, but with these places, and fewer sockets."""
+        program = shutil.which(kind)
+        assert program is not None
         places = {f"{name}:8080": f"127.0.0.1:{self.ports[name]}" for name in GATEWAYS}
-        places |= {"bind :8080": f"bind 127.0.0.1:{self.ports['edge']}"}
-        text = _moved(text, places).replace("fd-hard-limit 50000", "fd-hard-limit 1000")
-        path = self.where / "haproxy.cfg"
-        path.write_text(text, "utf-8")
-        self.spawn("edge", [haproxy, "-db", "-f", str(path)])
+        port = f"127.0.0.1:{self.ports['edge']}"
+        places |= {"bind :8080": f"bind {port}", "listen 8080": f"listen {port}"}
+        if kind == "haproxy":
+            path = self.where / "haproxy.cfg"
+            text = _moved((DEPLOY / path.name).read_text("utf-8"), places)
+            path.write_text(text.replace("fd-hard-limit 50000", "fd-hard-limit 1000"), "utf-8")
+            self.spawn("edge", [program, "-db", "-f", str(path)])
+        else:
+            self.spawn("edge", [program, *nginx_options(self.where, places)])
 
     def spawn(self, name: str, words: list[str], given: dict[str, str] | None = None) -> None:
         """Run one process; what it writes goes to a file."""
@@ -140,8 +145,8 @@ NAMED: Final = (("redis", 6379), ("upstream", 8080), ("edge", 8080))
 
 
 @asynccontextmanager
-async def town(where: Path, *, edge: bool = False) -> AsyncIterator[Town]:
-    """Redis, the rehearsal backend and two gateways; with `edge` haproxy in front of them."""
+async def town(where: Path, *, edge: str = "") -> AsyncIterator[Town]:
+    """Redis, the rehearsal backend and two gateways, behind haproxy or nginx if `edge` says so."""
     made = Town(where, _free_ports("redis", "upstream", *GATEWAYS, "edge"))
     async with AsyncExitStack() as stack:
         stack.enter_context(_all_end(made))
@@ -152,11 +157,35 @@ async def town(where: Path, *, edge: bool = False) -> AsyncIterator[Town]:
             made.start(name)
         await made.listening(*GATEWAYS)
         if edge:
-            haproxy = shutil.which("haproxy")
-            assert haproxy is not None
-            made.start_edge(haproxy)
+            made.start_edge(edge)
             await made.listening("edge")
         yield made
+
+
+def nginx_options(where: Path, places: dict[str, str], log: str = "access_log off;") -> list[str]:
+    """The options of an nginx on the recipe's settings.
+
+    Args:
+        where: What it writes goes here, so that it need not be root.
+        places: Text of the recipe -> what stands there instead.
+        log: What is said there of the log of requests.
+    """
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    temporary = "".join(f"    {kind}_temp_path {where}/{kind};\n" for kind in kinds)
+    places = places | {
+        "http {\n": f"http {{\n{temporary}",
+        "access_log off;": log,
+        "/tmp/nginx.pid": f"{where}/nginx.pid",
+        "worker_connections 32768": "worker_connections 256",
+        "worker_rlimit_nofile 65536": "worker_rlimit_nofile 1024",
+    }
+    text = (DEPLOY / "nginx.conf").read_text("utf-8")
+    assert all(found in text for found in places if "bind" not in found)
+    path = where / "nginx.conf"
+    path.write_text(_moved(text, places), "utf-8")
+    if os.geteuid() == 0:  # else its workers could not enter the directory
+        path.write_text("user root;\n" + path.read_text("utf-8"), "utf-8")
+    return ["-c", str(path), "-e", "stderr", "-g", "daemon off;"]
 
 
 @contextmanager
