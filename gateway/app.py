@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from itertools import count
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
@@ -33,6 +33,7 @@ from gateway.http.routes import HttpRoutes
 from gateway.http.running import RunningResponses
 from gateway.http.stored import StoredResponses
 from gateway.http.token_counts import TokenCounts
+from gateway.keys.watch import KeysWatch
 from gateway.persistence.stores import Stores
 from gateway.upstream.routing.router import Router
 from lanes.errors import own_fault
@@ -73,6 +74,9 @@ class Gateway:
         self._engine = engine
         self.draining = False
         self._authenticator = Authenticator(settings.api_keys, settings.allow_origin)
+        self._keys: KeysWatch | None = None
+        if settings.keys_file is not None:
+            self._keys = KeysWatch(settings.keys_file, self._authenticator.ring)
         self._upstreams = Router(upstreams(settings))
         self._stores = Stores(settings)
         self._connections: set[ClientConnection] = set()
@@ -142,16 +146,23 @@ class Gateway:
             self.settings,
             admitted.key_id,
             self._relayed(headers),
+            admitted.key,
         )
         self._connections.add(connection)
         number = next(self._numbers)
         log.debug("connection %d opened", number)
         try:
-            await connection.serve(receive)
+            with nullcontext() if admitted.key is None else admitted.key.holding(connection.revoke):
+                await connection.serve(receive)
         finally:
             self._connections.discard(connection)
             code = websocket.scope["extensions"][EXTENSION].code
             log.debug("connection %d closed with %d", number, code)
+
+    def reload(self) -> None:
+        """Read again what may change while the gateway runs: the keys file."""
+        if self._keys is not None:
+            self._keys.reload()
 
     async def drain(self, given_up: Callable[[], bool]) -> None:
         """Start nothing more and wait for running responses, at most `drain_timeout` seconds.
@@ -218,6 +229,8 @@ class Gateway:
             await tasks.start(self._upstreams.run)
             tasks.start_soon(self._stores.run)
             tasks.start_soon(self._running.run)
+            if self._keys is not None:
+                tasks.start_soon(self._keys.run)
             if self._engine is not None:
                 tasks.start_soon(self._engine.supervise)
             tasks.start_soon(self._prepare)

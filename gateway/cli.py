@@ -32,6 +32,7 @@ COMMANDS: Final = {
         "gateway.tools.load.command:load",
         "Measure a gateway under load, and check what it sends.",
     ),
+    "key": ("gateway.tools.key:key", "Make, list and revoke the keys that clients show."),
     "completion": ("gateway.cli:completion", "Print a shell's completion script."),
 }
 #: The paragraph about settings in the --help of a command that takes them.
@@ -127,16 +128,44 @@ def demo() -> click.Command:
 
 def _start(run: Callable[[], None]) -> None:
     """Run a server, and report a failed start in one line."""
+    from gateway.keys.keys_file import BadKeysFile
     from gateway.process.children import ChildFailed
     from gateway.process.embedded_valkey import EngineFailed
     from gateway.process.listening import BindFailed
 
     try:
         run()
+    except BadKeysFile as failed:
+        raise StartRefused(f"--keys-file: {failed}") from None
     except BindFailed as failed:
         raise StartRefused(str(failed)) from None
     except (ChildFailed, EngineFailed) as failed:
         raise click.ClickException(str(failed)) from None
+
+
+def _check_keys(path: str) -> None:
+    """Refuse a keys file that cannot be used before anything is started."""
+    from gateway.keys import watch
+    from gateway.keys.keys_file import BadKeysFile
+
+    try:
+        watch.read(path)
+    except BadKeysFile as bad:
+        raise StartRefused(f"--keys-file: {bad}") from None
+
+
+def _warn_of_shown_keys(settings: Settings) -> None:
+    import logging
+
+    from gateway import logs
+    from gateway.config.settings import variable
+
+    logs.configure(settings.log_level, settings.log_format)
+    logging.getLogger(logs.NAME).warning(
+        "--api-key: every user of this machine can read a command line; better are --keys-file, "
+        "%s and %s_FILE",
+        *[variable("api_keys")] * 2,
+    )
 
 
 def _with_settings(
@@ -153,6 +182,10 @@ def _with_settings(
             settings = load(given, config)
         except BadStart as refused:
             raise StartRefused(str(refused)) from None
+        if settings.keys_file is not None:
+            _check_keys(settings.keys_file)
+        if "api_keys" in given:
+            _warn_of_shown_keys(settings)
         _start(lambda: run(settings))
 
     params: list[click.Parameter] = [

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import ipaddress
 import re
 from collections.abc import Sequence
@@ -14,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 from pydantic import SecretStr
 
 from gateway.client.refusal import UpgradeRefused
+from gateway.keys.keys_file import digest_of, key_id
+from gateway.keys.ring import KeyRing, LiveKey, expired
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,10 +42,18 @@ PORTS: Final = {"http": ":80", "ws": ":80", "https": ":443", "wss": ":443"}
 
 @dataclass(frozen=True, slots=True)
 class AdmittedClient:
-    """A client that may connect. `key_id` identifies its key without revealing it."""
+    """A client that may connect.
+
+    Attributes:
+        key_id: What its records are kept under: its tenant, or a key without a name, of which it
+            reveals nothing.
+        subprotocol: The one to accept.
+        key: Its key, if that has a name.
+    """
 
     key_id: str
     subprotocol: str | None
+    key: LiveKey | None = None
 
 
 class Authenticator:
@@ -53,8 +61,8 @@ class Authenticator:
 
     def __init__(self, keys: Iterable[SecretStr | str], origins: Iterable[str]) -> None:
         plain = [key.get_secret_value() if isinstance(key, SecretStr) else key for key in keys]
-        # Digests have one length, so comparing them reveals nothing about a key's length.
-        self._keys = [(_digest(key.encode()), key_id(key)) for key in plain]
+        #: The keys in force; a keys file adds those with names.
+        self.ring = KeyRing({digest_of(key.encode()): key_id(key) for key in plain})
         self._origins = frozenset(_origin(origin) for origin in origins)
 
     def admit(self, headers: Headers) -> AdmittedClient:
@@ -65,34 +73,25 @@ class Authenticator:
         """
         self.check_origin(headers)
         offered = _protocols(headers)
-        if not self._keys:
+        if self.ring.open:
             return AdmittedClient(OPEN, self._echo(offered))
         key = _client_key(headers)
-        name = self._find(key)
-        if name is None:
+        found = self.ring.find(key)
+        if found is None:
             code = "missing_api_key" if key is None else "invalid_api_key"
             reason = "No API key was given" if key is None else "The API key is not known here"
-            raise UpgradeRefused(
-                HTTPStatus.UNAUTHORIZED,
-                code,
-                f"{reason}; send it as `Authorization: Bearer KEY`.",
-                {"WWW-Authenticate": "Bearer"},
-            )
-        return AdmittedClient(name, self._echo(offered))
-
-    def _find(self, key: bytes | None) -> str | None:
-        if not key:
-            return None
-        digest, match = _digest(key), None
-        for accepted, name in self._keys:  # all of them: time must not reveal which one matched
-            if hmac.compare_digest(accepted, digest):
-                match = name
-        return match
+            raise unauthorized(code, f"{reason}; send it as `Authorization: Bearer KEY`.")
+        if isinstance(found, str):
+            return AdmittedClient(found, self._echo(offered))
+        if self.ring.expired(found):
+            fault = expired()
+            raise unauthorized(str(fault.code), fault.message)
+        return AdmittedClient(found.key.owner, self._echo(offered), found)
 
     def _echo(self, offered: list[bytes]) -> str | None:
         for name in offered:
             harmless = TOKEN.fullmatch(name) and not name.lower().startswith(KEY_PROTOCOL)
-            if harmless and self._find(name) is None:
+            if harmless and self.ring.find(name) is None:
                 return name.decode()
         return None
 
@@ -119,7 +118,13 @@ class Authenticator:
         own = hosts[0].decode("latin-1").lower().removesuffix(PORTS.get(scheme, "\n"))
         # Without keys a page could point its own name at this address (DNS rebinding) and become
         # "the same origin"; numeric addresses and localhost cannot be pointed elsewhere.
-        return own == place and (bool(self._keys) or _is_fixed(own))
+        return own == place and (not self.ring.open or _is_fixed(own))
+
+
+def unauthorized(code: str, message: str) -> UpgradeRefused:
+    """Return the refusal of a request whose key lets nobody in."""
+    headers = {"WWW-Authenticate": "Bearer"}
+    return UpgradeRefused(HTTPStatus.UNAUTHORIZED, code, message, headers)
 
 
 def _client_key(headers: Headers) -> bytes | None:
@@ -132,11 +137,6 @@ def _client_key(headers: Headers) -> bytes | None:
         if name.startswith(KEY_PROTOCOL):
             return name.removeprefix(KEY_PROTOCOL)
     return None
-
-
-def key_id(key: str) -> str:
-    """Return a short stable id of a key, which does not reveal it."""
-    return hashlib.sha256(b"multilane key id\n" + key.encode()).hexdigest()[:16]
 
 
 def upstream_headers(headers: Headers, *, authorization: bool = False) -> dict[str, str]:
@@ -160,10 +160,6 @@ def _all(headers: Headers, name: bytes) -> list[bytes]:
 def _protocols(headers: Headers) -> list[bytes]:
     joined = b",".join(_all(headers, b"sec-websocket-protocol"))
     return [name for part in joined.split(b",") if (name := part.strip())]
-
-
-def _digest(key: bytes) -> bytes:
-    return hashlib.sha256(key).digest()
 
 
 def _origin(origin: str) -> str:

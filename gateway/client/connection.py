@@ -34,13 +34,19 @@ if TYPE_CHECKING:
     from gateway.client.frame_queue import Frame
     from gateway.client.socket import ClientSocket
     from gateway.config.settings import Settings
+    from gateway.keys.ring import LiveKey
     from gateway.persistence.stores import Stores
+    from lanes.errors import Fault
     from lanes.ports import Upstream
 
 #: The message in the socket's queue that ends a connection at its age limit.
 EXPIRED = "multilane.expired"
+#: The message in the socket's queue that ends a connection with its key.
+REVOKED = "multilane.revoked"
 #: Seconds for the tasks of stopped responses to send their last events.
 STOP_TIMEOUT = 1.0
+#: Close codes with an error event before them, which says why: the age limit, and the key.
+_TOLD = (1000, 1008)
 
 
 class ClientConnection:
@@ -53,6 +59,7 @@ class ClientConnection:
         settings: The gateway's.
         key_id: Names the client's key.
         headers: The client's, as far as upstreams may see them.
+        key: The client's key, if it has a name.
     """
 
     def __init__(
@@ -63,6 +70,7 @@ class ClientConnection:
         settings: Settings,
         key_id: str,
         headers: Mapping[str, str],
+        key: LiveKey | None = None,
     ) -> None:
         self._socket = socket
         self._settings = settings
@@ -89,7 +97,9 @@ class ClientConnection:
             headers,
             OutputBounds(settings.max_output_bytes, settings.max_running_output_bytes),
         )
-        self._ending: ClientFault | None = None
+        self._key = key
+        self._ending: Fault | None = None
+        self._over: UpstreamFault | None = None
         self._idle: anyio.Event | None = None
         self._tasks: TaskGroup | None = None
 
@@ -109,6 +119,8 @@ class ClientConnection:
                 while (message := await receive())["type"] != "websocket.disconnect":
                     if message["type"] == EXPIRED:
                         self._expire()
+                    elif message["type"] == REVOKED:
+                        self._turn_out()
                     else:
                         await self._receive(message["bytes"], is_text=message["is_text"])
                     if self._socket.rest:
@@ -129,6 +141,15 @@ class ClientConnection:
         )
         self._spawn(self._wind_down, fault, timeout, 1012, "service restart")
 
+    def revoke(self, fault: UpstreamFault) -> None:
+        """End everything now: the key that opened the connection is no longer valid."""
+        self._over = fault
+        self._socket.notify(REVOKED)
+
+    def _turn_out(self) -> None:
+        assert self._over is not None, "the key is still valid"
+        self._spawn(self._wind_down, self._over, 0, 1008, "API key no longer valid")
+
     def _expire(self) -> None:
         fault = ClientFault(
             f"This connection has reached its limit of {self._settings.max_age:g} seconds; "
@@ -137,7 +158,7 @@ class ClientConnection:
         )
         self._spawn(self._wind_down, fault, self._settings.age_grace, 1000, "age limit")
 
-    async def _wind_down(self, fault: ClientFault, grace: float, code: int, reason: str) -> None:
+    async def _wind_down(self, fault: Fault, grace: float, code: int, reason: str) -> None:
         """Answer every waiting create with `fault`, let the running ones end, then close."""
         self._ending = fault
         self._desk.stop(fault.message)
@@ -149,7 +170,7 @@ class ClientConnection:
         )
         # The tasks of those that had not begun refuse them.
         await self._until_idle(STOP_TIMEOUT)
-        if code == 1000:
+        if code in _TOLD:
             self._outbox.error(fault, None)
         self._outbox.flush()
         self._socket.end(code, reason)
@@ -206,6 +227,8 @@ class ClientConnection:
             self._outbox.error(self._ending, create.stream_id)
             return
         try:
+            if self._key is not None:
+                self._key.check_model(create.body.get("model"))
             started = self._board.submit(create)
         except ClientFault as fault:
             self._outbox.error(fault, create.stream_id)

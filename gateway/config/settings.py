@@ -88,6 +88,7 @@ class Settings(BaseSettings):
     api_keys: Annotated[ApiKeys, NoDecode] = Field(
         (), description="Key that clients may use, repeatable; comma-separated in the variable."
     )
+    keys_file: NonEmptyText | None = Field(None, description="File of named keys: `multilane key`.")
     upstream_key: ApiKey | None = Field(
         None, description="Key that the gateway shows to the backend."
     )
@@ -214,10 +215,10 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _closed(self) -> Settings:
-        if not (self.api_keys or self.allow_open or is_loopback(self.host)):
+        if not (self.api_keys or self.keys_file or self.allow_open or is_loopback(self.host)):
             raise ValueError(
-                f"{self.host} is not loopback and there are no keys: set {PREFIX}API_KEYS,"
-                " or --allow-open to let everyone in"
+                f"{self.host} is not loopback and there are no keys: set {PREFIX}KEYS_FILE"
+                f" or {PREFIX}API_KEYS, or --allow-open to let everyone in"
             )
         return self
 
@@ -268,7 +269,7 @@ def metavar(name: str) -> str:
     kinds: dict[object, str] = {int: "N", float: "SECONDS"}
     names = {"host": "HOST", "upstream": "URL", "api_keys": "KEY", "allow_origin": "ORIGIN"}
     names |= {"trusted_proxy": "ADDRESS", "passthrough": "PATH"}
-    names |= {"redis_url": "URL", "state_dir": "DIR"}
+    names |= {"redis_url": "URL", "state_dir": "DIR", "keys_file": "FILE"}
     return kinds.get(field.annotation) or names.get(name, "NAME")
 
 

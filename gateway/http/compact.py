@@ -9,6 +9,7 @@ from gateway.config.configured_upstreams import default_model
 from gateway.http.answers import WholeAnswer
 from gateway.http.bodies import read_object
 from gateway.http.collector import Collector
+from gateway.http.keyed import check_model
 from gateway.http.whole_input import whole_input
 from lanes.codec import decode, encode
 from lanes.compaction.context import opened
@@ -64,6 +65,7 @@ class Compactions:
         settings = self._engine.settings
         fields, body = await read_object(request, settings.max_frame_bytes, settings.max_chain)
         create = create_of(_triggering(fields), len(body), self._default_model)
+        check_model(request, create.body.get("model"))
         headers = self._relayed(request.scope["headers"])
 
         async def ended() -> bytes | Fault:

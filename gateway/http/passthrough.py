@@ -12,6 +12,7 @@ from gateway.client.large_frames import LARGE
 from gateway.config.configured_upstreams import default_model
 from gateway.config.passed_paths import STATELESS, is_below, relative
 from gateway.cpu_thread import run_in_cpu_thread
+from gateway.http.keyed import key_of
 from gateway.http.passed_answers import PassedAnswer
 from gateway.http.passed_bodies import read_beginning
 from gateway.http.passed_headers import sent_headers
@@ -83,8 +84,13 @@ class Passthrough:
         if not _QUERY.fullmatch(query):
             raise ClientFault("The query has signs that no URL has.", code="invalid_request_error")
         upstreams, headers = self._upstreams, self._relayed(request.scope["headers"])
-        matter = upstreams.models_matter
+        key = key_of(request)
+        bound = key is not None and bool(key.key.models)
+        matter = upstreams.models_matter or bound
         body = await read_beginning(request, self._most, models_matter=matter)
+        if key is not None and bound:
+            # What names none may ask for any: it goes where its path leads.
+            key.check_model(body.model or self._default_model or "")
         member, name = await upstreams.destination(body.model or self._default_model, headers)
         if body.model is not None and name is not None and name != body.model:
             large = len(body.data) >= LARGE

@@ -12,6 +12,7 @@ from gateway.http.bodies import read_object
 from gateway.http.claiming import IdempotentRequest
 from gateway.http.collector import Collector
 from gateway.http.idempotency import IdempotentCreates
+from gateway.http.keyed import check_model, holding
 from gateway.http.sse import SseOutbox
 from lanes.errors import ClientFault
 
@@ -66,6 +67,7 @@ class ResponseCreation:
         fields, body = await read_object(request, settings.max_frame_bytes, settings.max_chain)
         streams = _streams(fields)
         create = create_of(fields, len(body), self._default_model, background=True)
+        check_model(request, create.body.get("model"))
         headers = self._relayed(request.scope["headers"])
         make = partial(self._engine.worker, key_id, headers)
         same = IdempotentRequest.of(key_id, request, body)
@@ -76,25 +78,30 @@ class ResponseCreation:
             return await self._stored.created(key_id, first, streams=streams)
         if same is not None:
             return await self._idempotent.answer(same, create, make, streams=streams)
-        return self._streamed(create, make) if streams else self._whole(create, make)
+        answer = self._streamed if streams else self._whole
+        return answer(create, make, request)
 
-    def _streamed(self, create: Create, make: Callable[[Outbox], Worker]) -> StreamedAnswer:
+    def _streamed(
+        self, create: Create, make: Callable[[Outbox], Worker], request: Request
+    ) -> StreamedAnswer:
         events = SseOutbox()
         worker = make(events)
 
         async def carry() -> None:
-            with self._running.running(worker):
+            with self._running.running(worker), holding(request, worker.stop):
                 await worker.carry(create)
             events.over.set()
 
         return StreamedAnswer(events, self._wires, carry)
 
-    def _whole(self, create: Create, make: Callable[[Outbox], Worker]) -> WholeAnswer:
+    def _whole(
+        self, create: Create, make: Callable[[Outbox], Worker], request: Request
+    ) -> WholeAnswer:
         collector = Collector()
         worker = make(collector)
 
         async def ended() -> bytes | Fault:
-            with self._running.running(worker):
+            with self._running.running(worker), holding(request, worker.stop):
                 await worker.carry(create)
             return collector.fault or collector.response()
 

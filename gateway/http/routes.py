@@ -9,19 +9,15 @@ from msgspec.json import Decoder
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from gateway.client.peers import show_key
-from gateway.client.refusal import UpgradeRefused, error
-from gateway.http.errors import refusal
+from gateway.client.refusal import error
+from gateway.http.keyed import Keyed, key_of
 from lanes.codec import encode
-from lanes.errors import Fault
-from steering.clerk import VerdictNotStored
-from steering.errors import SenselessAnswer, StoreUnavailable
+from steering.errors import SenselessAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from starlette.requests import Request
-    from starlette.types import ASGIApp
 
     from gateway.client.auth import Authenticator, Headers
     from gateway.http.compact import Compactions
@@ -68,48 +64,25 @@ class HttpRoutes:
         conversations: ConversationRequests,
         passthrough: Passthrough,
     ) -> None:
-        self._authenticator = authenticator
+        keyed = Keyed(authenticator)
         self._stores = stores
         self._models = models
         self._stored = stored
         self.routes = [
-            Route("/v1/responses", self._keyed(creation.create), methods=["POST"]),
-            Route("/v1/responses/compact", self._keyed(compactions.answer), methods=["POST"]),
-            Route("/v1/responses/input_tokens", self._keyed(counts.answer), methods=["POST"]),
-            Route("/v1/responses/{id}", self._keyed(stored.get), methods=["GET"]),
-            Route("/v1/responses/{id}", self._keyed(stored.delete), methods=["DELETE"]),
-            Route("/v1/responses/{id}/cancel", self._keyed(stored.cancel), methods=["POST"]),
-            Route(
-                "/v1/responses/{id}/input_items", self._keyed(stored.input_items), methods=["GET"]
-            ),
-            Route("/v1/responses/{id}/steers", self._keyed(self._steers), methods=["GET"]),
-            Route("/v1/steers/{id}", self._keyed(self._steer), methods=["GET"]),
-            *conversations.routes(self._keyed),
-            Route("/v1/models", self._keyed(self._list), methods=["GET"]),
-            Route("/v1/models/{id:path}", self._keyed(self._model), methods=["GET"]),
-            *passthrough.routes(self._keyed),
+            Route("/v1/responses", keyed(creation.create), methods=["POST"]),
+            Route("/v1/responses/compact", keyed(compactions.answer), methods=["POST"]),
+            Route("/v1/responses/input_tokens", keyed(counts.answer), methods=["POST"]),
+            Route("/v1/responses/{id}", keyed(stored.get), methods=["GET"]),
+            Route("/v1/responses/{id}", keyed(stored.delete), methods=["DELETE"]),
+            Route("/v1/responses/{id}/cancel", keyed(stored.cancel), methods=["POST"]),
+            Route("/v1/responses/{id}/input_items", keyed(stored.input_items), methods=["GET"]),
+            Route("/v1/responses/{id}/steers", keyed(self._steers), methods=["GET"]),
+            Route("/v1/steers/{id}", keyed(self._steer), methods=["GET"]),
+            *conversations.routes(keyed),
+            Route("/v1/models", keyed(self._list), methods=["GET"]),
+            Route("/v1/models/{id:path}", keyed(self._model), methods=["GET"]),
+            *passthrough.routes(keyed),
         ]
-
-    def _keyed(
-        self, answer: Callable[[str, Request], Awaitable[ASGIApp]]
-    ) -> Callable[[Request], Awaitable[ASGIApp]]:
-        async def endpoint(request: Request) -> ASGIApp:
-            try:
-                admitted = self._authenticator.admit(request.scope["headers"])
-                show_key(request.scope)
-                return await answer(admitted.key_id, request)
-            except UpgradeRefused as refused:
-                body = error(refused.code, refused.message, refused.status)
-                return JSONResponse(body, refused.status, refused.headers)
-            except Fault as fault:
-                return refusal(fault)
-            except VerdictNotStored as lost:
-                return JSONResponse(error("steer_not_stored", str(lost), 503), 503)
-            except StoreUnavailable:
-                message = "The store of submissions is not available."
-                return JSONResponse(error("store_unavailable", message, 503), 503)
-
-        return endpoint
 
     async def _steers(self, key_id: str, request: Request) -> Response:
         response_id: str = request.path_params["id"]
@@ -125,13 +98,18 @@ class HttpRoutes:
         self._stores.clerk.check_lost(key_id, [steer_id])
         return _missing(steer_id) if record is None else _json(encode(_shown(record)))
 
-    async def _list(self, _key_id: str, request: Request) -> Response:
+    async def _askable(self, request: Request) -> list[dict[str, Any]]:
+        """Return the models that the key of a request may ask for."""
         models = await self._models(request.scope["headers"])
-        return _json(encode({"object": "list", "data": models}))
+        key = key_of(request)
+        return models if key is None else [one for one in models if key.key.allows(one["id"])]
+
+    async def _list(self, _key_id: str, request: Request) -> Response:
+        return _json(encode({"object": "list", "data": await self._askable(request)}))
 
     async def _model(self, _key_id: str, request: Request) -> Response:
         name: str = request.path_params["id"]
-        for model in await self._models(request.scope["headers"]):
+        for model in await self._askable(request):
             if model["id"] == name:
                 return _json(encode(model))
         message = f"The model '{name[:80]}' is not known here; GET /v1/models lists those that are."

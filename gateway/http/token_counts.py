@@ -11,6 +11,7 @@ from gateway.client.frames import create_of
 from gateway.config.configured_upstreams import default_model
 from gateway.http.answers import WholeAnswer
 from gateway.http.bodies import read_object
+from gateway.http.keyed import check_model
 from gateway.http.whole_input import whole_input
 from gateway.upstream.token_counts import CountedRequest
 from lanes.codec import encode
@@ -70,6 +71,7 @@ class TokenCounts:
         if fields.get("input") is None:
             fields.pop("input", None)
         create = create_of(fields, len(body), self._default_model)
+        check_model(request, create.body.get("model"))
         archive = KeyArchive(self._archive, key_id)
         parent, before, own = await whole_input(archive, create)
         headers = self._relayed(request.scope["headers"])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import gc
 import logging
 import resource
+import signal
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -25,7 +27,6 @@ from gateway.process.embedded_valkey import EmbeddedValkey
 from gateway.process.listening import BACKLOG, Listener, OrderlyServer, listen
 
 if TYPE_CHECKING:
-    import asyncio
     import socket
     from collections.abc import Callable
     from types import FrameType
@@ -80,6 +81,9 @@ class GatewayServer(OrderlyServer):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to serve, and only then announce it."""
         await super().startup(sockets)
+        # uvicorn has no such signal; without a handler it would end the process.
+        with contextlib.suppress(RuntimeError, ValueError):  # not in the main thread: a test's
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self.gateway.reload)
         if self._listening is not None and not self.should_exit:
             self._listening()
 
@@ -126,6 +130,8 @@ def serve(
         EngineFailed: The bundled engine does not start.
     """
     logs.configure(settings.log_level, settings.log_format)
+    # Until there is something to reload; a handler, as children would inherit that it is ignored.
+    signal.signal(signal.SIGHUP, lambda *_: None)
     _allow_sockets(2 * settings.max_connections * (1 + settings.max_active))
     with contextlib.ExitStack() as stack:
         listener = listen(settings.host, settings.port, "--port or MULTILANE_PORT")

@@ -13,10 +13,10 @@ from gateway.client.auth import (
     AdmittedClient,
     Authenticator,
     Headers,
-    key_id,
     upstream_headers,
 )
 from gateway.client.refusal import UpgradeRefused
+from gateway.keys.keys_file import key_id
 
 HOST = (b"host", b"gw.example")
 KEY = (b"authorization", b"Bearer sk-one")

@@ -66,8 +66,8 @@ FLAGS = [
     (
         "--host 0.0.0.0",
         (
-            "--host: 0.0.0.0 is not loopback and there are no keys: set MULTILANE_API_KEYS,"
-            " or --allow-open to let everyone in"
+            "--host: 0.0.0.0 is not loopback and there are no keys: set MULTILANE_KEYS_FILE"
+            " or MULTILANE_API_KEYS, or --allow-open to let everyone in"
         ),
     ),
     ("--api-key=", f"--api-key: {KEY}"),
