@@ -14,11 +14,12 @@ from gateway.http.whole_input import whole_input
 from lanes.codec import decode, encode
 from lanes.compaction.context import opened
 from lanes.compaction.plan import plan
-from lanes.errors import Fault, UpstreamFault
+from lanes.errors import Fault
 from lanes.events import new_id
 from lanes.history.archive import KeyArchive, translated
 from lanes.history.entries import COMPACTION_TRIGGER, input_items
 from lanes.stores.seals import is_seal
+from lanes.stream.backend_errors import failure
 from lanes.stream.token_usage import usage
 
 if TYPE_CHECKING:
@@ -95,9 +96,7 @@ class Compactions:
         items: list[Item] = response["output"]
         if response["status"] != "completed":
             error = response["error"] or {"code": "server_error", "message": "It was cancelled."}
-            return UpstreamFault(
-                error["message"], code=error["code"], status=502, type="server_error"
-            )
+            return failure(error)
         nothing = {"input_tokens": 0, "output_tokens": 0}
         return encode(
             {

@@ -19,7 +19,7 @@ from lanes.conversations.turn import conversation_not_found
 from lanes.errors import ClientFault
 from lanes.events import new_id
 from lanes.history.archive import translated
-from lanes.history.entries import Entry, reference
+from lanes.history.entries import COMPACTION_TRIGGER, Entry, reference
 from lanes.long_strings import LongStrings
 from lanes.stores.conversations import (
     Addition,
@@ -189,6 +189,9 @@ def _check(name: str, item: dict[str, Any]) -> None:
         raise ClientFault(message, code="invalid_type", param=f"{name}.type")
     if reference(item) is not None:
         message = f"'{name}' must be an item, not a reference to one."
+        raise ClientFault(message, code="invalid_value", param=name)
+    if kind == COMPACTION_TRIGGER:
+        message = f"'{name}' must be an item to keep; a {kind} ends the input of a create."
         raise ClientFault(message, code="invalid_value", param=name)
     if kind in (None, "message") and not isinstance(item.get("content"), str | list):
         message = f"'{name}.content' must be a string or an array."

@@ -109,6 +109,10 @@ class StoredResponses:
         run = self.background.find(name)
         if run is not None:
             await self.background.cancel(run)
+        else:
+            record = await self._record(name)
+            if record is not None and not record.over:
+                await self._cancel_elsewhere(name)
         with translated():
             deleted = await self._store.delete(name)
         if not await self._archive.delete(*name) and not deleted:

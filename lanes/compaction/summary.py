@@ -10,6 +10,7 @@ from lanes.codec import decode, encode
 from lanes.compaction.prompt import SUMMARY_PROMPT
 from lanes.errors import UpstreamFault
 from lanes.events import new_id
+from lanes.stream.backend_errors import failure
 from lanes.stream.room import OutputBounds, Room
 from lanes.stream.run import Run
 from lanes.stream.run_states import KEPT, STREAMING
@@ -102,7 +103,7 @@ class SummaryReader:
             raise run.fault
         final = decode(run.final)
         if run.state not in KEPT:
-            raise _failed(final["error"])
+            raise failure(final["error"])
         text = "".join(_texts(final["output"])).strip()
         if not text:
             raise NoSummary
@@ -113,11 +114,6 @@ def _texts(output: list[dict[str, Any]]) -> list[str]:
     messages = (item for item in output if item["type"] == "message")
     parts = (part for message in messages for part in message["content"])
     return [part["text"] for part in parts if part["type"] == "output_text"]
-
-
-def _failed(error: Mapping[str, Any]) -> UpstreamFault:
-    code = error.get("code") or "server_error"
-    return UpstreamFault(error["message"], code=code, status=502, type="server_error")
 
 
 def _nowhere(_event: bytes) -> None:

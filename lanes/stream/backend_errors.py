@@ -39,6 +39,8 @@ ERROR_CODES = frozenset(
         "image_file_not_found",
     }
 )
+#: The statuses that those have as errors of their own; all others speak of the request: 400.
+_FAILURES = {"server_error": 502, "vector_store_timeout": 502, "rate_limit_exceeded": 429}
 #: The longest message of a fault, the longest JSON in it, and the longest code, type and param, in
 #: characters. The backend's longer names are none.
 _MAX_MESSAGE = 8192
@@ -202,6 +204,14 @@ def response_error(fault: Fault) -> dict[str, Any]:
     code = "rate_limit_exceeded" if fault.status == 429 else "server_error"
     note = f" ({fault.code})" if fault.code and fault.code not in fault.message else ""
     return {"code": code, "message": fault.message + note, **details}
+
+
+def failure(error: Mapping[str, Any]) -> UpstreamFault:
+    """Return the fault of a response that failed, from its `response.error`."""
+    code = error.get("code") or "server_error"
+    status = _FAILURES.get(code, 400)
+    kind = _TYPES.get(status, "server_error")
+    return UpstreamFault(error["message"], code=code, status=status, type=kind)
 
 
 def prose(value: object) -> str:

@@ -126,9 +126,28 @@ async def test_methods_and_content_types() -> None:
             assert answer.status == 415
 
 
-async def test_a_backend_that_fails() -> None:
-    async with standing(lambda _: [created(), failed(message="no", code="server_error")]) as stand:
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("server_error", 502),
+        ("vector_store_timeout", 502),
+        ("rate_limit_exceeded", 429),
+        ("invalid_prompt", 400),
+        ("invalid_image", 400),
+    ],
+)
+async def test_a_backend_that_fails(code: str, status: int) -> None:
+    async with standing(lambda _: [created(), failed(message="no", code=code)]) as stand:
+        found = await compacted(stand, input=HISTORY)
+        assert found[0] == status
+        assert found[1]["error"]["code"] == code
+        assert found[1]["error"]["message"] == "no"
+
+
+async def test_a_history_that_the_backend_finds_too_long_in_its_stream() -> None:
+    events = [created(), failed(message="Too long.", code="context_length_exceeded")]
+    async with standing(lambda _: events) as stand:
         status, found = await compacted(stand, input=HISTORY)
-        assert status == 502
-        assert found["error"]["code"] == "server_error"
-        assert found["error"]["message"] == "no"
+        assert status == 400
+        assert found["error"]["type"] == "invalid_request_error"
+        assert found["error"]["message"] == "Too long."

@@ -97,6 +97,7 @@ WRONG_FIELDS: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"items": [{"role": "user", "content": "x"}] * 21}, "items"),
         ({"items": [{"type": 7}]}, "items[0].type"),
         ({"items": [{"type": "item_reference", "id": "msg_x"}]}, "items[0]"),
+        ({"items": [{"type": "compaction_trigger"}]}, "items[0]"),
         ({"items": [{"role": "user"}]}, "items[0].content"),
         ({"metadata": 7}, "metadata"),
         ({"metadata": {"a": "b" * 513}}, "metadata"),
