@@ -17,6 +17,8 @@ from pathlib import Path
 
 PROC = Path("/proc")
 LISTEN = "0A"
+# Without its store a gateway still serves what needs none.
+READY = "/ready?exclude=store"
 SECONDS = 1.0
 
 
@@ -89,7 +91,7 @@ def status(place: tuple[str, int], path: str, *, tls: bool = False) -> int | Non
 def state(place: tuple[str, int]) -> int | None:
     """Return what a port says of its gateway."""
     for tls in (False, True):
-        ready = status(place, "/ready", tls=tls)
+        ready = status(place, READY, tls=tls)
         if ready is not None:
             return status(place, "/health", tls=tls) if ready == 404 else ready
     return None

@@ -48,7 +48,7 @@ def settings(words: list[str], variables: Mapping[str, str], patch: pytest.Monke
     for name, value in variables.items():
         patch.setenv(name, value)
     given = {name: value for name, value in parsed(words).items() if value not in (None, ())}
-    return load(given)
+    return load(given, given.pop("config", None))
 
 
 def dockerfile() -> str:

@@ -85,7 +85,7 @@ async def test_it_asks_by_tls_where_that_is_spoken(
         with listener.accept()[0] as plain, pytest.raises(ssl.SSLError):
             context.wrap_socket(plain, server_side=True).close()  # it asks in plain text first
         with context.wrap_socket(listener.accept()[0], server_side=True) as wire:
-            assert wire.recv(100).startswith(b"GET /ready ")
+            assert wire.recv(100).startswith(b"GET /ready?exclude=store ")
             wire.sendall(b"HTTP/1.0 %d That\r\n\r\n" % status)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
