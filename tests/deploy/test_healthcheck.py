@@ -74,6 +74,15 @@ async def test_it_finds_a_port_that_a_file_sets(tmp_path: Path, host: str) -> No
         await to_thread.run_sync(first.stop)
 
 
+async def test_it_asks_a_server_without_readiness_for_its_health() -> None:
+    backend = spawn([sys.executable, "-m", "multilane", "rehearse", "--port", "0"])
+    try:
+        await to_thread.run_sync(backend.ready, "ready ", 60)
+        assert await healthy(backend.pid)
+    finally:
+        await to_thread.run_sync(backend.stop)
+
+
 @pytest.mark.parametrize(("status", "expected"), [(200, True), (503, False)])
 async def test_it_asks_by_tls_where_that_is_spoken(
     certificate: Path, status: int, expected: bool
