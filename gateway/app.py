@@ -78,7 +78,7 @@ class Gateway:
         if settings.keys_file is not None:
             self._keys = KeysWatch(settings.keys_file, self._authenticator.ring)
         self._upstreams = Router(upstreams(settings))
-        self._stores = Stores(settings)
+        self._stores = Stores(settings, self._authenticator.ring.homes)
         self._connections: set[ClientConnection] = set()
         self._running = RunningResponses()
         self.peers = Peers(

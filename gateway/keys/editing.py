@@ -7,12 +7,13 @@ import os
 import secrets
 import tempfile
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from gateway.keys.keys_file import BadKeysFile, NamedKey, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 _HEADER: Final = "# Keys of clients: `name: SHA-256 of the key`, then options.\n"
@@ -28,15 +29,25 @@ def new_key() -> str:
 def add(path: Path, key: NamedKey) -> None:
     """Write a key into a file, which is made if there is none.
 
+    It says what was its tenant's before, as the others of the tenant do: each of these may go.
+
     Raises:
         BadKeysFile: The file cannot be used, or has this name or this key.
         OSError: It cannot be read or written.
     """
-    _edit(path, lambda text: f"{text or _HEADER}{key.line()}\n")
+
+    def with_it(text: str) -> str:
+        earlier = _of_tenant(text, key.tenant)
+        former = dict.fromkeys((*key.formerly, *_former(earlier)))
+        return f"{text or _HEADER}{replace(key, formerly=tuple(former)).line()}\n"
+
+    _edit(path, with_it)
 
 
 def remove(path: Path, name: str) -> None:
     """Take a key out of a file; comments and other lines stay.
+
+    What was the tenant's before stays its own, by the line of another of its keys.
 
     Raises:
         BadKeysFile: The file cannot be used, or has no such key.
@@ -48,9 +59,25 @@ def remove(path: Path, name: str) -> None:
         kept = [line for line in lines if _name(line) != name]
         if len(kept) == len(lines):
             raise BadKeysFile(f"there is no key called {name!r}")
+        (gone,) = (key for key in parse(text.encode()) if key.name == name)
+        others = [key for key in _of_tenant(text, gone.tenant) if key.name != name]
+        if others and not set(gone.formerly) <= set(_former(others)):
+            heir = others[0]
+            former = tuple(dict.fromkeys((*heir.formerly, *gone.formerly)))
+            line = f"{replace(heir, formerly=former).line()}\n"
+            kept = [line if _name(one) == heir.name else one for one in kept]
         return "".join(kept) or _HEADER
 
     _edit(path, without)
+
+
+def _of_tenant(text: str, tenant: str) -> list[NamedKey]:
+    keys = parse(text.encode()) if text else ()
+    return [key for key in keys if key.tenant == tenant]
+
+
+def _former(keys: Iterable[NamedKey]) -> list[str]:
+    return [one for key in keys for one in key.formerly]
 
 
 def _name(line: str) -> str | None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 #: Far more than any number of keys needs.
-MAX_BYTES: Final = 4 << 20
+MAX_BYTES: Final = 1 << 20
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _FORMER: Final = re.compile(r"[0-9a-f]{16}")
@@ -111,18 +111,17 @@ def parse(content: bytes) -> tuple[NamedKey, ...]:
             f"line {number}: does not end with a line break, so it may be half-written"
         )
     keys: list[NamedKey] = []
-    lines: dict[str, int] = {}
+    earlier = _Earlier()
     for number, raw in enumerate(text.split("\n"), 1):
         line = raw.strip()
         if not line or line.startswith("#"):
             continue
         try:
             key = parse_line(line)
-            _check_new(key, keys, lines)
+            earlier.add(key, number)
         except BadKeysFile as bad:
             raise BadKeysFile(f"line {number}: {bad}") from None
         keys.append(key)
-        lines[key.name] = number
     return tuple(keys)
 
 
@@ -202,18 +201,29 @@ def _former(text: str) -> tuple[str, ...]:
     return ids
 
 
-def _check_new(key: NamedKey, keys: Iterable[NamedKey], lines: dict[str, int]) -> None:
-    """Raise BadKeysFile if a line contradicts an earlier one."""
-    for other in keys:
-        if other.name == key.name:
+class _Earlier:
+    """What earlier lines said, which no later one may contradict."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, int] = {}
+        self._digests: dict[bytes, str] = {}
+        self._former: dict[str, NamedKey] = {}
+
+    def add(self, key: NamedKey, line: int) -> None:
+        """Note a line; raise BadKeysFile if it contradicts one before."""
+        if key.name in self._lines:
             raise BadKeysFile(
-                f"the name {key.name} is on line {lines[other.name]} already;"
+                f"the name {key.name} is on line {self._lines[key.name]} already;"
                 " a further key of a tenant has a name of its own, and tenant="
             )
-        if other.digest == key.digest:
-            raise BadKeysFile(f"{key.name} is the same key as {other.name}")
-        if other.tenant != key.tenant and set(other.formerly) & set(key.formerly):
-            raise BadKeysFile(f"{key.name} and {other.name} claim the records of the same key")
+        if key.digest in self._digests:
+            raise BadKeysFile(f"{key.name} is the same key as {self._digests[key.digest]}")
+        for one in key.formerly:
+            other = self._former.setdefault(one, key)
+            if other.tenant != key.tenant:
+                raise BadKeysFile(f"{key.name} and {other.name} claim the records of the same key")
+        self._lines[key.name] = line
+        self._digests[key.digest] = key.name
 
 
 def _quoted(word: str) -> str:

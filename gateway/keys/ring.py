@@ -44,7 +44,7 @@ class LiveKey:
         try:
             yield
         finally:
-            del self._ends[token]
+            self._ends.pop(token, None)
 
     def expire(self, now: float) -> int:
         """End all that is open if the key has expired by now; return how much that is."""
@@ -67,6 +67,7 @@ class LiveKey:
 
     def _end(self, fault: UpstreamFault) -> int:
         ends = list(self._ends.values())
+        self._ends.clear()  # once is enough, however long each takes to end
         for end in ends:
             end(fault)
         return len(ends)
@@ -93,6 +94,7 @@ class KeyRing:
         self._nameless = nameless
         self._clock = clock
         self._named: dict[bytes, LiveKey] | None = None
+        self._homes: dict[str, tuple[str, ...]] = {}
 
     @property
     def open(self) -> bool:
@@ -122,6 +124,10 @@ class KeyRing:
                     f"{key.name} is among the keys without a name, too; take it out there"
                 )
 
+    def homes(self, owner: str) -> tuple[str, ...]:
+        """Return under which keys an owner's records are, its own first."""
+        return self._homes.get(owner, (owner,))
+
     def replace(self, keys: Iterable[NamedKey]) -> Change:
         """Let these named keys be in force, and end what is open under those that are gone.
 
@@ -138,6 +144,7 @@ class KeyRing:
                 live = LiveKey(key)
             now[key.digest] = live
         self._named = now
+        self._homes = _homes(live.key for live in now.values())
         gone = [live for digest, live in before.items() if now.get(digest) is not live]
         ended = sum(live.revoke() for live in gone)
         new = [live.key.name for digest, live in now.items() if before.get(digest) is not live]
@@ -149,6 +156,14 @@ class KeyRing:
         for live in list((self._named or {}).values()):
             if ended := live.expire(now):
                 yield live.key.name, ended
+
+
+def _homes(keys: Iterable[NamedKey]) -> dict[str, tuple[str, ...]]:
+    """Return the homes of those owners whose records are not only under their own name."""
+    former: dict[str, dict[str, None]] = {}
+    for key in keys:
+        former.setdefault(key.owner, {}).update(dict.fromkeys(key.formerly))
+    return {owner: (owner, *others) for owner, others in former.items() if others}
 
 
 @dataclass(frozen=True, slots=True)

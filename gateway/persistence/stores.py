@@ -13,6 +13,11 @@ from gateway.persistence.store_condition import StoreCondition, StoreState
 from gateway.persistence.store_watch import StoreWatch
 from lanes.history.archive import Archive
 from lanes.stores.claims import MemoryClaimStore
+from lanes.stores.inherited import (
+    InheritedBackgroundStore,
+    InheritedConversationStore,
+    InheritedResponseStore,
+)
 from lanes.stores.memory import MemoryResponseStore
 from lanes.stores.memory_background import MemoryBackgroundStore
 from lanes.stores.memory_conversations import MemoryConversationStore
@@ -27,14 +32,18 @@ from steering.counters import StoreCounters
 from steering.errors import StoreUnavailable
 from steering.redis.guard import RedisGuard
 from steering.redis.lease import Lease
+from steering.stores.inherited import InheritedSteerStore
 from steering.stores.memory import MemorySteerStore
 from steering.stores.redis import RedisSteerStore
 
 if TYPE_CHECKING:
     from gateway.config.settings import Settings
     from lanes.stores.background import BackgroundStore
+    from lanes.stores.base import ResponseStore
     from lanes.stores.claims import ClaimStore
+    from lanes.stores.conversations import ConversationStore
     from steering.stores.base import SteerStore
+    from steering.stores.inherited import Homes
 
 #: Seconds for the last writes of each store when the gateway ends.
 _LAST_WRITES = 3.0
@@ -43,7 +52,8 @@ _LAST_WRITES = 3.0
 class Stores:
     """The stores of one process, in memory or on the engine that the settings name.
 
-    Keep `run` running.
+    Keep `run` running. `homes` says under which keys the records of an owner are, if those of named
+    keys may be under several.
 
     Attributes:
         steers: The store of submissions, for reading.
@@ -54,7 +64,7 @@ class Stores:
         counters: What happened to them.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, homes: Homes | None = None) -> None:
         owner = secrets.token_hex(8)
         self.counters = StoreCounters()
         sealing = [key.get_secret_value() for key in settings.compaction_keys]
@@ -62,7 +72,11 @@ class Stores:
         self._watch: StoreWatch | None = None
         self._attending: anyio.CancelScope | None = None  # while `run` runs, on an engine
         self._left = anyio.Event()
+        inherits = homes is not None and settings.keys_file is not None
+        homes = homes if inherits and homes is not None else _own
         self.steers: SteerStore
+        responses: ResponseStore
+        conversations: ConversationStore
         self.claims: ClaimStore
         self.background: BackgroundStore
         if settings.redis_url == "memory":
@@ -70,13 +84,9 @@ class Stores:
             self.steers = MemorySteerStore()
             self.claims = MemoryClaimStore()
             self.background = MemoryBackgroundStore()
-            self.archive = Archive(
-                MemoryResponseStore(store_ttl=settings.store_ttl),
-                settings.max_chain,
-                self.counters,
-                MemoryConversationStore(store_ttl=settings.store_ttl),
-                Seals(sealing, MemorySealingKeyStore()),
-            )
+            responses = MemoryResponseStore(store_ttl=settings.store_ttl)
+            conversations = MemoryConversationStore(store_ttl=settings.store_ttl)
+            seals = Seals(sealing, MemorySealingKeyStore(), homes)
         else:
             self._client = client = connect(settings.redis_url)
             guard = RedisGuard(client, counters=self.counters)
@@ -88,10 +98,13 @@ class Stores:
             ttl = round(settings.store_ttl)
             responses = RedisResponseStore(client, store_ttl=ttl, guard=guard)
             conversations = RedisConversationStore(client, store_ttl=ttl, guard=guard)
-            seals = Seals(sealing, RedisSealingKeyStore(client, guard=guard))
-            self.archive = Archive(
-                responses, settings.max_chain, self.counters, conversations, seals
-            )
+            seals = Seals(sealing, RedisSealingKeyStore(client, guard=guard), homes)
+        if inherits:
+            self.steers = InheritedSteerStore(self.steers, homes)
+            self.background = InheritedBackgroundStore(self.background, homes)
+            responses = InheritedResponseStore(responses, homes)
+            conversations = InheritedConversationStore(conversations, homes)
+        self.archive = Archive(responses, settings.max_chain, self.counters, conversations, seals)
         self.clerk = Clerk(self.steers, owner, self.counters)
 
     def health(self) -> dict[str, Any]:
@@ -132,3 +145,8 @@ class Stores:
                     tasks.start_soon(watch.run)
         finally:
             self._left.set()
+
+
+def _own(owner: str) -> tuple[str, ...]:
+    """Return the only home of records, where there are no named keys."""
+    return (owner,)

@@ -11,6 +11,7 @@ import binascii
 import hashlib
 import os
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from cryptography.exceptions import InvalidTag
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lanes.stores.sealing_keys import SealingKeyStore
+    from steering.stores.inherited import Homes
 
 _MARK: Final = "ml1."
 _NONCE: Final = 12
@@ -43,9 +45,13 @@ class Seals:
     Args:
         secrets: What the operator set, the newest first; it seals, and all of them open.
         store: Keeps the key that is used if the operator set none.
+        homes: Under which keys an owner's seals may have been made; by default its own.
     """
 
-    def __init__(self, secrets: Sequence[str], store: SealingKeyStore) -> None:
+    def __init__(
+        self, secrets: Sequence[str], store: SealingKeyStore, homes: Homes | None = None
+    ) -> None:
+        self._homes = homes
         self._store = store
         keys = [_derived(secret) for secret in secrets]
         self._sealing = keys[0] if keys else None
@@ -77,9 +83,12 @@ class Seals:
             data = urlsafe_b64decode(text)
             if urlsafe_b64encode(data).decode() != text:
                 raise BrokenSealError  # the decoder passes over what it does not know
-            return AESGCM(key).decrypt(data[:_NONCE], data[_NONCE:], _bound_to(name, key_id))
-        except (InvalidTag, ValueError, binascii.Error):
+        except (ValueError, binascii.Error):
             raise BrokenSealError from None
+        for home in (key_id,) if self._homes is None else self._homes(key_id):
+            with suppress(InvalidTag, ValueError):
+                return AESGCM(key).decrypt(data[:_NONCE], data[_NONCE:], _bound_to(name, home))
+        raise BrokenSealError
 
     async def _key(self, name: str) -> bytes | None:
         if name not in self._keys and not self._asked:

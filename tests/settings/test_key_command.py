@@ -51,6 +51,28 @@ def test_a_key_that_exists_brings_its_records_along() -> None:
     assert key.formerly == (key_id("sk-old"),)
 
 
+def test_what_a_key_brought_along_stays_with_the_tenant_when_it_is_revoked() -> None:
+    run("add", "acme", stdin="sk-old\n")
+    run("add", "acme-2", "--tenant", "acme", stdin="sk-older\n")
+    run("new", "acme-3", "--tenant", "acme")
+    run("new", "other")
+    former = (key_id("sk-old"), key_id("sk-older"))
+    assert run("revoke", "acme").exit_code == 0
+    assert run("revoke", "acme-2").exit_code == 0
+    left, other = parse(Path("keys").read_bytes())
+    assert sorted(left.formerly) == sorted(former)
+    assert other.formerly == ()
+
+
+def test_a_line_by_hand_leaves_what_it_brought_along_to_another() -> None:
+    run("new", "acme")
+    with Path("keys").open("a") as file:
+        file.write(f"by-hand: {digest_of(b'k').hex()} tenant=acme formerly={'0' * 16}\n")
+    assert run("revoke", "by-hand").exit_code == 0
+    (left,) = parse(Path("keys").read_bytes())
+    assert left.formerly == ("0" * 16,)
+
+
 @pytest.mark.parametrize("stdin", ["", "two words\n", "hüsh\n"])
 def test_what_is_no_key_is_not_added(stdin: str) -> None:
     refused = run("add", "acme", stdin=stdin)

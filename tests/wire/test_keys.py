@@ -131,6 +131,7 @@ async def test_an_expired_key_ends_its_sockets(tmp_path: Path) -> None:
     soon = named("acme", "sk-a", expires=float(round(time.time()) + 3))
     async with keyed(tmp_path, soon) as own, own.client("sk-a") as client:
         await turned_out(client, "api_key_expired")
+        assert [event["type"] for event in client.lane(None)] == ["error"]
         assert await own.refusal("sk-a") == (401, "api_key_expired")
         own.write(named("acme", "sk-a"))
         own.reload()
