@@ -62,7 +62,7 @@ class Backend:
         self._socket: WebSocketClient | None = None
         self._notices = ThrottledWarnings(log)
         self._maker = Maker(maker or options.name, options.dialect)
-        self._refused = RefusedKeys(options.prefix)
+        self._refused = RefusedKeys(options.prefix, self._maker)
 
     @property
     def _dialect(self) -> Dialect:

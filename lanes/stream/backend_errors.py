@@ -81,6 +81,8 @@ _STATUSES = {name: status for names in (_CODES, _TYPES) for status, name in name
 }
 #: MiniMax's numbers of errors, which it puts beside the answer -> their status; others are 500.
 _BESIDE_STATUSES = {1002: 429, 1004: 401, 1008: 429, 1026: 400, 1027: 400, 1039: 429, 2013: 400}
+#: Values of `code` that say that all is well, beside a message.
+_WELL = frozenset({"0", "200", "ok", "success"})
 #: The keys of an error in the reference's form.
 _FIELDS = frozenset({"type", "code", "message", "param"})
 #: The keys that hold the message in other forms.
@@ -154,6 +156,8 @@ def is_error_event(name: str | None, kind: str, event: Mapping[str, Any]) -> boo
         return False
     if name == "error" or event.get("object") == "error" or event.get("success") is False:
         return True
+    if str(event.get("code")).lower() in _WELL:
+        return False
     return bool(_message(event)) and (
         not kind or "code" in event or _status(event.get("status")) is not None
     )

@@ -42,6 +42,11 @@ def usage(reported: object) -> dict[str, Any] | None:
     }
 
 
+def tells_tokens(reported: Mapping[str, Any]) -> bool:
+    """Return whether a usage has totals that are not all zero."""
+    return any(reported.get(name) not in (None, 0, "0") for name in (*_READ, *_WRITTEN))
+
+
 def _places(counts: Mapping[str, Any], names: tuple[str, ...]) -> list[Mapping[str, Any]]:
     """Return where details may be: in objects under these names, then beside the totals."""
     inner = [counts[name] for name in names if isinstance(counts.get(name), dict)]

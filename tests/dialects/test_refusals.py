@@ -12,10 +12,12 @@ from openai.types.chat import completion_create_params as chat_params
 
 from gateway.dialects.chat import DIALECT
 from gateway.upstream.chat.keys import EXTRAS, KNOWN
+from gateway.upstream.refused.memory import RefusedKeys
 from gateway.upstream.refused.reading import MEANT, refusal_in
-from gateway.upstream.refused.request import Refusal, without
+from gateway.upstream.refused.request import DEMANDED, Refusal, without
 from gateway.upstream.transport.faults import answer_fault
 from lanes.codec import encode
+from lanes.history.makers import Maker
 from tests.dialects.chat_judge import refuses
 
 CHAT: dict[str, Any] = {
@@ -244,6 +246,53 @@ def test_a_refused_key_of_messages(body: Any, key: str) -> None:
     said = {"role": "assistant", "content": "", "tool_calls": [call | {key: {}}], key: "x"}
     (made,) = without({"messages": [said]}, {Refusal("messages", key)})["messages"]
     assert made == {"role": "assistant", "content": "", "tool_calls": [call]}
+
+
+DEMANDS: list[tuple[Any, str]] = [
+    (openai("Param Incorrect", "The reasoning_content in the thinking mode must be passed back to "
+            "the API.", "400"), "reasoning_content"),
+    ("the reasoning content from the previous turn must be passed back in thinking mode",
+     "reasoning_content"),
+    ("The `reasoning_content` in the thinking mode must be passed back to the API.",
+     "reasoning_content"),
+    ("thinking is enabled but reasoning_content is missing in assistant tool call message 2",
+     "reasoning_content"),
+    ("Missing `reasoning_content` field in the assistant message at message index 1.",
+     "reasoning_content"),
+    ("messages.1.reasoning_content: Field required", "reasoning_content"),
+    ("messages[1].reasoning_text is required when thinking is enabled", "reasoning_text"),
+    ("The reasoning of earlier turns must be provided in 'reasoning'.", "reasoning"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("message", "key"), DEMANDS)
+def test_c55_a_key_that_messages_must_have(message: Any, key: str) -> None:
+    maker = Maker("", "chat")
+    memory, request = RefusedKeys("", maker), encode(CHAT)
+    body = openai(message) if isinstance(message, str) else message
+    fault = answer_fault(400, {"content-type": "application/json"}, encode(body))
+    first = memory.conceding(DIALECT, fault, request)
+    assert first is not None
+    second = memory.conceding(first, fault, request)
+    assert second is not None
+    assert memory.conceding(second, fault, request) is None
+    assert maker.reasoning_key == key
+    said: list[dict[str, Any]] = [
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": "b"},
+        {"role": "assistant", "content": "c", key: "d"},
+    ]
+    for dialect, empty in ((first, ""), (second, " ")):
+        made = without({"messages": said}, dialect.refuses)["messages"]
+        assert made == [said[0], said[1] | {key: empty}, said[2]]
+
+
+@pytest.mark.parametrize(
+    "message", ["reasoning_content must be empty", "reasoning_content must not be set"]
+)
+def test_a_key_that_messages_must_not_have_is_not_demanded(message: str) -> None:
+    refusal = found(400, openai(message), CHAT)
+    assert refusal is None or not refusal.value.startswith(DEMANDED)
 
 
 ORDERS: list[tuple[int, str, str]] = [

@@ -104,7 +104,7 @@ class AnswerItems:
 
     def _call(self, delta: Delta) -> None:
         """Take the calls in a delta: `tool_calls`, or one call in the form before these."""
-        if isinstance(delta.tool_calls, list) and delta.tool_calls:
+        if isinstance(delta.tool_calls, list | dict) and delta.tool_calls:
             self.said.add(self._choice)
             self.calls.add(delta.tool_calls, self._choice)
         elif isinstance(delta.function_call, dict):
@@ -133,7 +133,7 @@ class AnswerItems:
             self._open(_ITEMS[kind])
             key = "refusal" if kind is _REFUSAL else "text"
             self.send({"type": f"response.{kind}.done", "item_id": self._item_id, key: text})
-        if isinstance(message.tool_calls, list):
+        if isinstance(message.tool_calls, list | dict):
             self.calls.add_whole(message.tool_calls, choice)
 
     def _think(self, delta: Delta) -> str:

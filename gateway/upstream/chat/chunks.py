@@ -53,6 +53,7 @@ class Choice(msgspec.Struct, gc=False):
     native_finish_reason: Any = None
     logprobs: Any = None
     message: Delta | None = None
+    text: Any = None
     usage: Any = None
     error: Any = None
 

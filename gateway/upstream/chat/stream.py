@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gateway.upstream.chat.answer_items import AnswerItems
-from gateway.upstream.chat.chunks import counts_of, decode, place, repaired, response_of
+from gateway.upstream.chat.chunks import Delta, counts_of, decode, place, repaired, response_of
 from gateway.upstream.chat.omissions import NOTICES
 from gateway.upstream.chat.stream_ends import (
     Finishes,
@@ -21,9 +21,11 @@ from gateway.upstream.chat.stream_ends import (
 )
 from gateway.upstream.chat.tool_names import NO_NAMES
 from gateway.upstream.chat.tools import tool_names
-from lanes.codec import check_depth, encode
+from lanes.codec import check_depth, decode_lenient, encode
 from lanes.history.makers import Maker
-from lanes.stream.token_usage import usage
+from lanes.stream.passthrough import TERMINALS
+from lanes.stream.token_usage import tells_tokens, usage
+from lanes.stream.upstream_events import ERROR, meanings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -146,6 +148,10 @@ class ChatConverter:
             NOTICES.warning("torn", "an unreadable chunk after the finish_reason; left out")
         elif chunk is None:
             self._items.put(data)  # the run reports what is wrong with it
+        elif chunk.choices is None and not self._begun and (kinds := _kinds(name, data)):
+            # It answers in the form of the Responses API, which the run reads itself.
+            self._items.out.append((name, data))
+            self._ended = not TERMINALS.isdisjoint(kinds)
         else:
             self._chunk(chunk)
 
@@ -182,6 +188,8 @@ class ChatConverter:
         finished = finishes.says(choice.finish_reason)
         if choice.delta is not None:
             items.add(choice.delta, index, choice.logprobs)
+        elif choice.message is None and isinstance(choice.text, str):  # as in plain completions
+            items.add(Delta(content=choice.text), index)
         if choice.message is not None and (choice.delta is None or index not in items.said):
             if finished:
                 items.add_whole(choice.message, index)
@@ -199,7 +207,8 @@ class ChatConverter:
         """Keep what the terminal reports."""
         if isinstance(chunk.service_tier, str):
             self._tier = chunk.service_tier
-        if counts := counts_of(chunk):
+        counts = counts_of(chunk)
+        if counts and (self._usage is None or tells_tokens(counts)):
             self._usage = counts
 
     def _begin(self, chunk: Chunk) -> None:
@@ -219,3 +228,8 @@ class ChatConverter:
         """Send the last event."""
         self._ended, self.ending, self._items.head = True, False, None
         self._items.out.append((name, data))
+
+
+def _kinds(name: str | None, data: bytes) -> set[str]:
+    """Return the kinds of the Responses API's events that an event stands for."""
+    return {kind for kind, _ in meanings(name, decode_lenient(data))} - {ERROR}

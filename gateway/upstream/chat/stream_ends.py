@@ -17,10 +17,16 @@ _REASONS: Final[dict[str, str | None]] = {
     **dict.fromkeys(("stop", "tool_calls", "function_call"), None),
     **dict.fromkeys(("end_turn", "eos", "eos_token", "stop_sequence", "tool_use"), None),
     **dict.fromkeys(("length", "max_tokens", "model_length"), "max_output_tokens"),
-    **dict.fromkeys(("content_filter", "safety", "sensitive"), "content_filter"),
+    **dict.fromkeys(("content_filter", "content-filter", "safety", "sensitive"), "content_filter"),
+    **dict.fromkeys(("recitation", "blocklist", "prohibited_content", "spii"), "content_filter"),
+    **dict.fromkeys(("image_safety", "refusal", "guardrail_intervened"), "content_filter"),
 }
 #: Values of `finish_reason` that report a failure.
-_FAULTS: Final = frozenset({"error", "abort", "network_error", "insufficient_system_resource"})
+_FAULTS: Final = frozenset(
+    {"error", "abort", "network_error", "insufficient_system_resource", "unexpected_tool_call"}
+)
+#: What a value holds that reports a call which the model could not write (Gemini, in any wrapping).
+_MALFORMED: Final = "malformed_function_call"
 #: Values of `finish_reason` with which some servers say that there is none yet.
 _NONE: Final = frozenset({"", "null", "none", "undefined"})
 _MAX_TEXT = 500
@@ -64,7 +70,8 @@ class Finishes:
 
 def is_fault(finish: object) -> bool:
     """Return whether a `finish_reason` says that the backend failed."""
-    return isinstance(finish, str) and finish.lower() in _FAULTS
+    word = finish.lower() if isinstance(finish, str) else ""
+    return word in _FAULTS or _MALFORMED in word
 
 
 def failure(choice: Choice) -> dict[str, Any] | None:

@@ -19,6 +19,7 @@ _TAGS: Final = {
     "<seed:think>": "</seed:think>",
     "[think]": "[/think]",
     "◁think▷": "◁/think▷",
+    "<|channel>thought": "<channel|>",
     "<|start_thinking|>": "<|end_thinking|>",
     "<|channel|>analysis<|message|>": "<|end|>",
 }

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("multilane.dialect")
 _COLLECTED = encode({"type": COLLECTED})[:-1] + b',"kept":'
+#: What an entry of `tool_calls` has; an object without any of it holds entries.
+_ENTRY = frozenset({"id", "index", "function", "custom", "name", "arguments"})
 #: Where a call is: the index of its choice, and its own.
 Place = tuple[int, int]
 
@@ -101,19 +103,19 @@ class ChatCalls:
         """Whether no call is in the middle of its arguments."""
         return all(call.whole or call.done or not call.pieces for call in self._calls)
 
-    def add(self, entries: list[Any], choice: int = 0) -> None:
+    def add(self, given: Any, choice: int = 0) -> None:
         """Take the `tool_calls` of one chunk."""
         begun: list[ChatCall] = []
-        for entry in entries:
+        for entry in _entries(given):
             if isinstance(entry, dict):
                 self._add(entry, _Piece.of(entry, choice), begun)
 
-    def add_whole(self, entries: list[Any], choice: int = 0) -> None:
+    def add_whole(self, given: Any, choice: int = 0) -> None:
         """Take the `tool_calls` of a whole message, which repeats what was streamed."""
         if not self._calls:
-            self.add(entries, choice)
+            self.add(given, choice)
             return
-        for at, entry in enumerate(entries):
+        for at, entry in enumerate(_entries(given)):
             if not isinstance(entry, dict):
                 continue
             piece = _Piece.of(entry, choice)
@@ -231,7 +233,7 @@ class ChatCalls:
         event = {"type": f"response.{kind}.delta", "item_id": call.item_id}
         call.head = encode(event)[:-1] + b',"delta":'
         if call.pieces:
-            self._delta(call, call.arguments)
+            self._delta(call, "".join(call.pieces))
 
     def _grow(self, call: ChatCall, arguments: str) -> None:
         if call.done:
@@ -257,6 +259,13 @@ class ChatCalls:
             self._writer.send({"type": "response.output_item.done", "item": call.finished()})
         else:
             log.warning("a tool call came without a name; left out")
+
+
+def _entries(given: Any) -> list[Any]:
+    """Return the entries of `tool_calls`, which may be one bare entry, or an object of them."""
+    if not isinstance(given, dict):
+        return given if isinstance(given, list) else []
+    return [given] if given.keys() & _ENTRY else list(given.values())
 
 
 def _string(value: object) -> str:

@@ -10,12 +10,21 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from gateway.upstream.refused.reading import STATUSES, refusal_in
-from gateway.upstream.refused.request import INPUT, MESSAGES, ORDERS, OTHER_NAME, Refusal
+from gateway.upstream.refused.request import (
+    DEMANDED,
+    FILLED,
+    INPUT,
+    MESSAGES,
+    ORDERS,
+    OTHER_NAME,
+    Refusal,
+)
 from lanes.codec import decode
 
 if TYPE_CHECKING:
     from gateway.upstream.dialect import Dialect
     from lanes.errors import UpstreamFault
+    from lanes.history.makers import Maker
 
 log = logging.getLogger("multilane.upstream")
 
@@ -36,10 +45,12 @@ class RefusedKeys:
 
     Args:
         prefix: The beginning of each log line about the upstream.
+        maker: The upstream; learns the key under which it demands reasoning.
     """
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, maker: Maker) -> None:
         self._prefix = prefix
+        self._maker = maker
         #: By model, the least recently asked first; empty as long as nothing was refused.
         self.known: OrderedDict[str, frozenset[Refusal]] = OrderedDict()
 
@@ -60,7 +71,15 @@ class RefusedKeys:
             request: The request that it refused.
         """
         refusal = refusal_in(fault, _small(request)) if fault.status in STATUSES else None
-        if refusal is None or refusal in dialect.refuses:
+        if refusal is None:
+            return None
+        if refusal.value.startswith(DEMANDED):
+            key = refusal.value.removeprefix(DEMANDED)
+            self._maker.reasoning_key = self._maker.reasoning_key or key
+            if refusal in dialect.refuses:  # an empty text was not enough
+                filled = Refusal(MESSAGES, FILLED + key)
+                return replace(dialect, refuses=dialect.refuses - {refusal} | {filled})
+        if refusal in dialect.refuses or Refusal(refusal.key, _filled(refusal)) in dialect.refuses:
             return None
         return replace(dialect, refuses=dialect.refuses | {refusal})
 
@@ -75,6 +94,10 @@ class RefusedKeys:
             self.known.popitem(last=False)
 
 
+def _filled(refusal: Refusal) -> str:
+    return FILLED + refusal.value.removeprefix(DEMANDED)
+
+
 def _small(request: bytes) -> dict[str, Any]:
     """Return the fields of a request; of a large one no more than that it is there."""
     return {
@@ -86,6 +109,9 @@ def _small(request: bytes) -> dict[str, Any]:
 def _line(refusal: Refusal, model: str) -> str:
     """Return what the log says of a refusal."""
     what, value = refusal
+    if value.startswith(DEMANDED):
+        key = value.removeprefix(FILLED).removeprefix(DEMANDED)
+        return f"The backend demands messages with {key} for {model!r:.80}; sent from now on"
     if what == MESSAGES and value not in ORDERS:
         return f"The backend refuses messages with {value} for {model!r:.80}; left out from now on"
     if what in (INPUT, MESSAGES):

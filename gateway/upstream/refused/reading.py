@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gateway.upstream.chat.chunks import SEALED_KEYS, TEXT_KEYS
 from gateway.upstream.refused.request import (
     CALL_IDS,
+    DEMANDED,
     DEVELOPER,
     INPUT,
     MESSAGES,
@@ -47,6 +48,12 @@ _REFUSING: Final = re.compile(
     r"|(?:is|are)n.t (?:supported|allowed|permitted)",
     re.I,
 )
+#: How servers say that a message lacks its reasoning.
+_DEMANDING: Final = re.compile(
+    r"\bmust (?:be|have|include|contain|provide|pass)\b(?! (?:empty|null|removed|omitted|unset))"
+    r"|\bmissing\b|\b(?:is|are|field) required\b|\brequires?\b",
+    re.I,
+)
 #: What comes after it names other keys.
 _ADVICE: Final = re.compile(
     r"expected one of|did you mean|\buse ['\"`]|instead of|(?<!un)supported (?:parameters|keys)"
@@ -82,6 +89,9 @@ def refusal_in(fault: UpstreamFault, request: Mapping[str, Any]) -> Refusal | No
         return Refusal(MESSAGES, order)
     if order in (TURNS, SYSTEM) and isinstance(request.get("input"), list):
         return Refusal(INPUT, order)
+    told = f"{fault.message} {fault.param or ''}"
+    if "messages" in request and (demanded := _demanded(told)) is not None:
+        return Refusal(MESSAGES, DEMANDED + demanded)
     if fault.status not in _OF_KEYS or fault.code == "context_length_exceeded":
         return None
     words = f"{fault.code or ''} {fault.type or ''} {fault.message}"
@@ -115,6 +125,14 @@ def _refused(fault: UpstreamFault, request: Mapping[str, Any], *, by_value: bool
     value = value_of(request, key)
     one = by_value and not isinstance(value, dict | list)
     return Refusal(key, as_value(value) if one else "")
+
+
+def _demanded(text: str) -> str | None:
+    """Return the key of reasoning that the assistant's messages must have."""
+    if _REFUSING.search(text):
+        return None
+    named = (key for key in TEXT_KEYS if _place(key, text, _WITHIN) >= 0)
+    return next(named, None) if _DEMANDING.search(text) else None
 
 
 def _in_messages(fault: UpstreamFault) -> str | None:

@@ -23,7 +23,8 @@ class Refusal(NamedTuple):
         key: The key, perhaps of an object (`reasoning.effort`); `STRICT` and `DEVELOPER` stand for
             what is deeper, `MESSAGES` and `INPUT` for what is in them.
         value: The value, as JSON, if others are accepted; one of `ORDERS` for `INPUT` and
-            `MESSAGES`, or a key of messages.
+            `MESSAGES`, or a key of messages; behind `DEMANDED` or `FILLED` one that they
+            must have.
     """
 
     key: str
@@ -35,6 +36,10 @@ STRICT: Final = "strict"
 DEVELOPER: Final = "developer"
 MESSAGES: Final = "messages"
 INPUT: Final = "input"
+#: What stands before a key of messages that a backend does not refuse but demand.
+DEMANDED: Final = "with "
+#: What stands there if an empty text is not enough.
+FILLED: Final = "with any "
 #: Orders that a chat template refuses (`gateway/upstream/chat/template.py`).
 TURNS, SYSTEM, USER_AFTER_TOOL, CALL_IDS = "turns", "system", "user after tool", "call ids"
 ORDERS: Final = (TURNS, SYSTEM, USER_AFTER_TOOL, CALL_IDS)
@@ -63,6 +68,8 @@ def without(request: dict[str, Any], refused: Collection[Refusal]) -> dict[str, 
     inside = {refusal.value for refusal in refused if refusal.key == MESSAGES}
     if inside and "messages" in kept:
         bare = [_without_keys(message, inside) for message in kept["messages"]]
+        for demanded in (one for one in inside if one.startswith(DEMANDED)):
+            bare = [_with_reasoning(message, demanded) for message in bare]
         orders = inside.intersection(ORDERS)
         kept["messages"] = in_template(bare, _template(orders)) if orders else bare
     return kept
@@ -133,6 +140,15 @@ def _without_keys(message: dict[str, Any], keys: set[str]) -> dict[str, Any]:
         calls = kept["tool_calls"]
         kept["tool_calls"] = [{k: v for k, v in call.items() if k not in keys} for call in calls]
     return kept
+
+
+def _with_reasoning(message: dict[str, Any], demanded: str) -> dict[str, Any]:
+    """Return a message of the assistant with the key of reasoning that is demanded of it."""
+    if message["role"] != "assistant":
+        return message
+    filled = demanded.startswith(FILLED)
+    key = demanded.removeprefix(FILLED if filled else DEMANDED)
+    return {**message, key: message.get(key) or (" " if filled else "")}
 
 
 def _template(orders: set[str]) -> TemplateForm:
