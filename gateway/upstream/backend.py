@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from gateway.cpu_thread import run_in_cpu_thread
 from gateway.logs import ThrottledWarnings
 from gateway.upstream import model_list
+from gateway.upstream.chat import stream as chat
 from gateway.upstream.detection.detector import DialectDetector
 from gateway.upstream.dialect import AUTO, Dialect, check_transport
 from gateway.upstream.large_request import MANY_BYTES, MANY_ITEMS, large_request
@@ -152,10 +153,8 @@ class Backend:
             items: The whole effective input, each item as JSON.
             headers: What is sent.
         """
-        dialect, sender, refused = self._dialect, self._sender, self._refused
-        model = body.get("model")
-        if refused.known:
-            dialect = refused.respected(dialect, model)
+        sender, refused, model = self._sender, self._refused, body.get("model")
+        dialect = refused.respected(self._dialect, model)
         texts = [value for value in body.values() if isinstance(value, str)]
         large = len(items) > MANY_ITEMS or sum(map(len, (*items, *texts))) > MANY_BYTES
         for tries in range(MAX_TRIES + 1):
@@ -181,10 +180,10 @@ class Backend:
     ) -> ResponsesStream:
         profile = self._profile
         converter = self._dialect.reader(body, self._maker, profile)
-        steering = None
-        if stream.steering is not None:
-            steering = WrappedSteering(stream.steering, partial(self._wrap, body))
-        return ResponsesStream(stream, profile, self._log_cut, converter, steering)
+        other = partial(chat.converter, body, self._maker, profile) if converter is None else None
+        own = stream.steering
+        steering = None if own is None else WrappedSteering(own, partial(self._wrap, body))
+        return ResponsesStream(stream, profile, self._log_cut, converter, steering, other)
 
     async def pass_on(self, request: OutgoingRequest) -> HttpReply:
         """Send a request as it is, with the key of this backend (see `HttpClient.pass_on`).

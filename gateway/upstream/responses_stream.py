@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
+from lanes.codec import decode_lenient
 from lanes.errors import UpstreamFault
+from lanes.stream.upstream_events import says_something
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +29,7 @@ class ResponsesStream:
         notice: Hears of the fault that breaks it off.
         converter: Reads its events, where they need it.
         steering: Steers it, where the backend itself can.
+        other: Makes the converter of a stream that turns out to be of Chat Completions.
     """
 
     def __init__(
@@ -35,12 +39,14 @@ class ResponsesStream:
         notice: Callable[[UpstreamFault], None],
         converter: Converter | None,
         steering: BackendSteering | None,
+        other: Callable[[], Converter] | None = None,
     ) -> None:
         self.profile = profile
         self.steering = steering
         self._stream = stream
         self._notice = notice
         self._converter = converter
+        self._other = other
         self.release, self.close = stream.release, stream.close
         self.afterwards = stream.afterwards
         self._paused = False
@@ -67,21 +73,51 @@ class ResponsesStream:
 
     async def relay(self, sink: Callable[[list[Event]], None]) -> None:
         """Relay it (see `HttpStream.relay`)."""
-        converter = self._converter
+        receive = sink
+        if self._converter is not None:
+            receive = self._converting(self._converter, sink)
+        elif self._other is not None:
+            receive = partial(self._recognise, self._other, sink)
         try:
-            if converter is None:
-                await self._stream.relay(sink)
-            else:
-                await self._convert(converter, sink)
+            try:
+                await self._stream.relay(receive)
+            finally:
+                self._stop_timer()
+            if self._broken is not None:
+                raise self._broken
+            self._finish(sink)
         except UpstreamFault as fault:
             self._notice(fault)
-            if converter is not None:
-                sink(converter.finish())  # perhaps only the end is missing
+            self._finish(sink)  # perhaps only the end is missing
             raise
 
-    async def _convert(self, converter: Converter, sink: Callable[[list[Event]], None]) -> None:
-        """Relay what the converter makes of it, up to its end or until the grace after that."""
-        feed = converter.feed
+    def _recognise(
+        self,
+        other: Callable[[], Converter],
+        sink: Callable[[list[Event]], None],
+        events: list[Event],
+    ) -> None:
+        """Take the first reads, up to an event that shows which form the stream has.
+
+        Args:
+            other: See the class.
+            sink: Takes the events.
+            events: Those of a read.
+        """
+        receive = sink
+        meant = next(filter(says_something, events), None)
+        if meant is not None:
+            if _is_chunk(meant):
+                self._converter = other()
+                receive = self._converting(self._converter, sink)
+            self._stream.redirect(receive)
+        receive(events)
+
+    def _converting(
+        self, converter: Converter, sink: Callable[[list[Event]], None]
+    ) -> Callable[[list[Event]], None]:
+        """Return what relays what the converter makes of each read, up to the grace at its end."""
+        feed, finish = converter.feed, partial(self._finish, sink)
 
         def receive(events: list[Event]) -> None:
             converted = feed(events)
@@ -89,16 +125,11 @@ class ResponsesStream:
                 self._await_end(finish)
             sink(converted)
 
-        def finish() -> None:
-            sink(converter.finish())
+        return receive
 
-        try:
-            await self._stream.relay(receive)
-        finally:
-            self._stop_timer()
-        if self._broken is not None:
-            raise self._broken
-        finish()
+    def _finish(self, sink: Callable[[list[Event]], None]) -> None:
+        if self._converter is not None:
+            sink(self._converter.finish())
 
     def _await_end(self, finish: Callable[[], None]) -> None:
         """End the stream if nothing more comes within the grace. Some backends never end theirs."""
@@ -120,3 +151,12 @@ class ResponsesStream:
         timer, self._timer = self._timer, None  # it refers to this stream
         if timer is not None:
             timer.cancel()
+
+
+def _is_chunk(event: Event) -> bool:
+    """Return whether an event is a chunk, or a whole answer, of Chat Completions."""
+    try:
+        value = decode_lenient(event[1])
+    except ValueError:
+        return False
+    return isinstance(value, dict) and isinstance(value.get("choices"), list)

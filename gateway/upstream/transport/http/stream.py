@@ -72,10 +72,14 @@ class HttpStream:
                 reply.start(self._receive if self._body.plain else self._receive_unknown)
             await reply.end()
             if self._wanted and (last := self._body.finish()):
-                sink(last)
+                self._sink(last)
         finally:
             self._sink = _discard
             reply.close()  # it is over, or this call was cancelled
+
+    def redirect(self, sink: Callable[[list[Event]], None]) -> None:
+        """Let `relay` call another sink from the next read on; to be called by its sink."""
+        self._sink = sink
 
     def release(self) -> None:
         """End `relay`; keep the connection if the body ends within a second."""

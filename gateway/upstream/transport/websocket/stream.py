@@ -87,6 +87,10 @@ class WebSocketStream(FaultHolder):
         finally:
             self.close()
 
+    def redirect(self, sink: Callable[[list[Event]], None]) -> None:
+        """Let `relay` call another sink from now on; to be called by its sink."""
+        self._sink = sink
+
     def pause(self) -> None:
         """Keep the events that arrive until `resume`. Idempotent."""
         self._paused = True
