@@ -92,7 +92,7 @@ async def test_calls_and_what_breaks_off() -> None:
     called = await relayed(body([*CALLED, chunk("tool_calls")]), 60)
     assert outcome(called)[-1] == 'function_call  f {"a":1}'
     broken = UpstreamFault("gone", status=502, code="server_error")
-    assert outcome(await relayed(body(CALLED[:2]), 60, broken))[0] == "failed"
+    assert outcome(await relayed(body(CALLED[:2], done=False), 60, broken))[0] == "failed"
     whole = await relayed(body([*CALLED, chunk("tool_calls")], done=False), 60, broken)
     assert outcome(whole)[0] == "completed", "it had said that it is over"
 

@@ -82,7 +82,7 @@ RESPONSE: dict[str, Any] = {
     "usage": {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5},
 }
 DELTA = {"type": "response.output_text.delta", "item_id": "m", "content_index": 0}
-STREAM = [
+STREAM: list[dict[str, Any]] = [
     {"type": "response.created", "response": {**RESPONSE, "status": "in_progress", "output": []}},
     {"type": "response.output_item.added", "item": {**MESSAGE, "content": []}},
     *({**DELTA, "delta": one} for one in "ab"),
@@ -160,4 +160,5 @@ def test_the_filters_of_gemini(reason: str) -> None:
 @pytest.mark.parametrize("code", [0, "0", 200, "200", "OK", "success"])
 def test_a_message_that_all_is_well_is_no_error(code: Any) -> None:
     well = b"data: %b\n\n" % encode({"code": code, "message": "ok"})
-    assert outcome(whole(well, *text("a"), well, *text("b"))) == ["completed", "message ab"]
+    heard = played(well, *text("a"), well, *text("b"), chunk("stop"))
+    assert outcome(heard) == ["completed", "message ab"]
