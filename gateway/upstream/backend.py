@@ -154,7 +154,7 @@ class Backend:
             headers: What is sent.
         """
         sender, refused, model = self._sender, self._refused, body.get("model")
-        dialect = refused.respected(self._dialect, model)
+        dialect = refused.respected(self._dialect, model) if refused.known else self._dialect
         texts = [value for value in body.values() if isinstance(value, str)]
         large = len(items) > MANY_ITEMS or sum(map(len, (*items, *texts))) > MANY_BYTES
         for tries in range(MAX_TRIES + 1):

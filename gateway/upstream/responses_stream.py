@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lanes.codec import decode_lenient
 from lanes.errors import UpstreamFault
-from lanes.stream.upstream_events import says_something
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +17,9 @@ if TYPE_CHECKING:
     from gateway.upstream.transport.websocket.stream import WebSocketStream
     from lanes.ports import BackendSteering, Event
     from lanes.stream.profile import Profile
+
+#: What is in each event of the Responses API that carries anything, and in a whole response.
+_RESPONSES: Final = b'"response'
 
 
 class ResponsesStream:
@@ -82,13 +84,16 @@ class ResponsesStream:
             try:
                 await self._stream.relay(receive)
             finally:
-                self._stop_timer()
+                if self._timer is not None:
+                    self._stop_timer()
             if self._broken is not None:
                 raise self._broken
-            self._finish(sink)
+            if self._converter is not None:
+                sink(self._converter.finish())
         except UpstreamFault as fault:
             self._notice(fault)
-            self._finish(sink)  # perhaps only the end is missing
+            if self._converter is not None:
+                sink(self._converter.finish())  # perhaps only the end is missing
             raise
 
     def _recognise(
@@ -105,19 +110,24 @@ class ResponsesStream:
             events: Those of a read.
         """
         receive = sink
-        meant = next(filter(says_something, events), None)
-        if meant is not None:
-            if _is_chunk(meant):
+        for _, data in events:
+            chunk = _is_chunk(data)
+            if chunk:
                 self._converter = other()
                 receive = self._converting(self._converter, sink)
-            self._stream.redirect(receive)
+            if chunk or _RESPONSES in data:
+                self._stream.redirect(receive)
+                break
         receive(events)
 
     def _converting(
         self, converter: Converter, sink: Callable[[list[Event]], None]
     ) -> Callable[[list[Event]], None]:
         """Return what relays what the converter makes of each read, up to the grace at its end."""
-        feed, finish = converter.feed, partial(self._finish, sink)
+        feed = converter.feed
+
+        def finish() -> None:
+            sink(converter.finish())
 
         def receive(events: list[Event]) -> None:
             converted = feed(events)
@@ -126,10 +136,6 @@ class ResponsesStream:
             sink(converted)
 
         return receive
-
-    def _finish(self, sink: Callable[[list[Event]], None]) -> None:
-        if self._converter is not None:
-            sink(self._converter.finish())
 
     def _await_end(self, finish: Callable[[], None]) -> None:
         """End the stream if nothing more comes within the grace. Some backends never end theirs."""
@@ -153,10 +159,12 @@ class ResponsesStream:
             timer.cancel()
 
 
-def _is_chunk(event: Event) -> bool:
+def _is_chunk(data: bytes) -> bool:
     """Return whether an event is a chunk, or a whole answer, of Chat Completions."""
+    if b'"choices"' not in data:
+        return False
     try:
-        value = decode_lenient(event[1])
+        value = decode_lenient(data)
     except ValueError:
         return False
     return isinstance(value, dict) and isinstance(value.get("choices"), list)

@@ -114,9 +114,11 @@ def _messages(choice: dict[str, Any]) -> dict[str, Any]:
 
 def counts_of(chunk: Chunk) -> dict[str, Any] | None:
     """Return the usage that a chunk tells, wherever its server has it; None if it tells none."""
+    if isinstance(chunk.usage, dict) and chunk.usage:
+        return chunk.usage  # nearly always, and with some servers in every chunk
     inner = chunk.x_groq.get("usage") if isinstance(chunk.x_groq, dict) else None
     choices = (choice.usage for choice in chunk.choices or () if choice is not None)
-    for counts in (chunk.usage, *choices, inner):
+    for counts in (*choices, inner):
         if isinstance(counts, dict) and counts:
             return counts
     timings = chunk.timings

@@ -208,7 +208,10 @@ class ChatConverter:
         if isinstance(chunk.service_tier, str):
             self._tier = chunk.service_tier
         counts = counts_of(chunk)
-        if counts and (self._usage is None or tells_tokens(counts)):
+        if not counts:
+            return
+        read = counts.get("prompt_tokens")  # some servers tell it in every chunk
+        if self._usage is None or (type(read) is int and read) or tells_tokens(counts):
             self._usage = counts
 
     def _begin(self, chunk: Chunk) -> None:
