@@ -72,9 +72,11 @@ async def _slowest(port: int) -> float:
         while True:
             start = perf_counter()
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-            await reader.read()
-            writer.close()
+            try:
+                writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                await reader.read()
+            finally:
+                writer.close()
             slowest = max(slowest, perf_counter() - start)
             await asyncio.sleep(0.005)
     except asyncio.CancelledError:

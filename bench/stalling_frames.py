@@ -47,6 +47,10 @@ FRAMES: dict[str, Callable[[int], bytes]] = {
         b'"input":"x","tools":[%b{}]' % (b'{"type":"function","name":"f"},' * (n // 31))
     ),
     "a steer": _steer,
+    "a compaction item": lambda n: _create(
+        b'"input":[{"type":"compaction","encrypted_content":"ml1.0123456789abcdef.%b"}]'
+        % (b"A" * n)
+    ),
     "instructions": lambda n: _create(b'"input":"x","instructions":"%b"' % (b"x" * n)),
     "a small frame of items": lambda _: _create(b'"input":[%b{}]' % (b"{}," * 21_000)),
     "as many items as go": lambda _: _messages(9_000, b"x"),

@@ -120,7 +120,7 @@ class Compactions:
         seal = output[-1].get("encrypted_content") if output else None
         if is_seal(seal):
             with translated():
-                content = await archive.seals.open(key_id, str(seal))
+                content = await archive.seals.open(key_id, seal)
             kept = opened(content).before
         else:
             _, before, own = await whole_input(KeyArchive(archive, key_id), create)

@@ -19,6 +19,7 @@ from lanes.compaction.context import (
     is_standing,
     latest,
     opened,
+    seal_of,
     summary_message,
 )
 from lanes.compaction.estimate import estimated_tokens
@@ -138,7 +139,7 @@ class Compactor:
         if place is None:
             return items
         before, behind = items[:place], items[place + 1 :]
-        seal, at = decode(items[place]).get("encrypted_content"), place - len(items) + own
+        seal, at = seal_of(items[place]), place - len(items) + own
         if not is_seal(seal):
             if not (await self._upstream.compaction(body["model"], self._headers)).reads:
                 raise unreadable_compaction(_param(at))

@@ -7,18 +7,23 @@ returns, and what clients build that keep their messages themselves.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from lanes.codec import decode, encode
 from lanes.compaction.prompt import SUMMARY_INTRODUCTION
 from lanes.history.entries import COMPACTION, answers, calls_of, invalid
+from lanes.long_strings import without_long_strings
+from lanes.stores.seals import MAX_SEAL, SEAL_MARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     Item = dict[str, Any]
+
+#: Bytes of an item that can hold a seal, with an id and other keys beside it.
+_MAX_ITEM: Final = MAX_SEAL + (1 << 20)
 
 
 class Compacted(msgspec.Struct):
@@ -44,9 +49,16 @@ def opened(content: bytes) -> Compacted:
 def latest(items: Sequence[bytes]) -> int | None:
     """Return the place of the latest compaction item, if there is one."""
     for place in range(len(items) - 1, -1, -1):
-        if b'"compaction"' in items[place] and decode(items[place]).get("type") == COMPACTION:
+        if b'"compaction"' in items[place] and _names(items[place]).get("type") == COMPACTION:
             return place
     return None
+
+
+def seal_of(item: bytes) -> object:
+    """Return the `encrypted_content` of a compaction item; of one that is too long, its mark."""
+    if len(item) <= _MAX_ITEM:
+        return decode(item).get("encrypted_content")
+    return SEAL_MARK if b'"%b' % SEAL_MARK.encode() in item else None
 
 
 def role_of(item: Item) -> str | None:
@@ -67,12 +79,12 @@ def is_standing(item: Item) -> bool:
 
 def standing(items: Iterable[bytes]) -> list[bytes]:
     """Return the items of the system and the developer."""
-    return [data for data in items if is_standing(decode(data))]
+    return [data for data in items if is_standing(_names(data))]
 
 
 def is_window(items: Iterable[bytes]) -> bool:
     """Return whether there is a user's message and nothing that the assistant or a tool made."""
-    roles = {role_of(decode(data)) for data in items}
+    roles = {role_of(_names(data)) for data in items}
     return "user" in roles and roles <= {"user", "system", "developer"}
 
 
@@ -117,3 +129,9 @@ def check_outputs(items: Iterable[bytes]) -> None:
             kind = item["type"].replace("_", " ")
             raise invalid(f"No tool call found for {kind} with {call[0]} {call[1]}.")
         calls |= set(calls_of(item))
+
+
+def _names(data: bytes) -> Item:
+    """Return an item of which only the short strings are wanted."""
+    item: Item = decode(without_long_strings(data))
+    return item

@@ -12,7 +12,7 @@ import hashlib
 import os
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -23,20 +23,21 @@ if TYPE_CHECKING:
     from lanes.stores.sealing_keys import SealingKeyStore
     from steering.stores.inherited import Homes
 
-_MARK: Final = "ml1."
+#: What every seal begins with.
+SEAL_MARK: Final = "ml1."
 _NONCE: Final = 12
 _KEY_BYTES: Final = 32
 #: Characters of a seal; the plan of a compaction stays far below.
-_MAX_SEAL: Final = 8 << 20
+MAX_SEAL: Final = 8 << 20
 
 
 class BrokenSealError(Exception):
     """A seal is not one that the gateway can open for this API key."""
 
 
-def is_seal(value: object) -> bool:
+def is_seal(value: object) -> TypeGuard[str]:
     """Return whether a value says that a gateway made it; any other was made by a backend."""
-    return isinstance(value, str) and value.startswith(_MARK)
+    return isinstance(value, str) and value.startswith(SEAL_MARK)
 
 
 class Seals:
@@ -66,7 +67,7 @@ class Seals:
         name = _key_id(self._sealing)
         nonce = os.urandom(_NONCE)
         sealed = AESGCM(self._sealing).encrypt(nonce, content, _bound_to(name, key_id))
-        return f"{_MARK}{name}.{urlsafe_b64encode(nonce + sealed).decode()}"
+        return f"{SEAL_MARK}{name}.{urlsafe_b64encode(nonce + sealed).decode()}"
 
     async def open(self, key_id: str, seal: str) -> bytes:
         """Return what is sealed for an API key.
@@ -75,9 +76,9 @@ class Seals:
             BrokenSealError: The seal is another key's or another gateway's, or was changed.
             StoreUnavailable: The store is away, and only it can say.
         """
-        name, _, text = seal.removeprefix(_MARK).partition(".")
+        name, _, text = seal.removeprefix(SEAL_MARK).partition(".")
         key = await self._key(name)
-        if key is None or len(seal) > _MAX_SEAL:
+        if key is None or len(seal) > MAX_SEAL:
             raise BrokenSealError
         try:
             data = urlsafe_b64decode(text)
@@ -109,4 +110,4 @@ def _key_id(key: bytes) -> str:
 
 
 def _bound_to(name: str, key_id: str) -> bytes:
-    return f"{_MARK}{name}\0{key_id}".encode()
+    return f"{SEAL_MARK}{name}\0{key_id}".encode()

@@ -13,6 +13,7 @@ MOST_MS = 50
 #: What is accepted, and what refuses the others for their number of values.
 COMPLETED = ["one base64 string", "strings of 30 KB", "as many items as go", "as many values as go"]
 REFUSED = ["empty arrays", "items", "pairs of metadata", "nested arrays", "numbers", "tools"]
+UNREADABLE = "invalid_compaction_item"
 
 
 def too_long(outcomes: dict[str, Outcome]) -> dict[str, Outcome]:
@@ -36,6 +37,7 @@ async def test_no_frame_stalls_the_gateway(way: Way, names: list[str]) -> None:
     ended = {name: outcome.ended for name, outcome in outcomes.items()}
     assert {ended[name] for name in COMPLETED if name in ended} == {"response.completed"}
     assert {ended.get(name, "too_many_values") for name in REFUSED} == {"too_many_values"}
+    assert ended.get("a compaction item", UNREADABLE) == UNREADABLE
 
 
 @pytest.mark.timeout(300)
