@@ -11,7 +11,7 @@ import anyio
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.responses import JSONResponse
-from starlette.routing import Match, Route, WebSocketRoute
+from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from gateway.client.auth import Authenticator, upstream_headers
@@ -26,17 +26,17 @@ from gateway.http.compact import Compactions
 from gateway.http.conversations import ConversationRequests
 from gateway.http.cors import Cors
 from gateway.http.engine import Engine
-from gateway.http.errors import refusal
 from gateway.http.passthrough import Passthrough
 from gateway.http.responses import ResponseCreation
 from gateway.http.routes import HttpRoutes
 from gateway.http.running import RunningResponses
 from gateway.http.stored import StoredResponses
 from gateway.http.token_counts import TokenCounts
+from gateway.http.unrouted import broken, missing, not_allowed, not_found, upgrade_required
 from gateway.keys.watch import KeysWatch
 from gateway.persistence.stores import Stores
+from gateway.telemetry.access_log import AccessLog, ConnectionLog
 from gateway.upstream.routing.router import Router
-from lanes.errors import own_fault
 from lanes.frames import CANCEL, EXTENSIONS
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
-    from gateway.client.auth import Headers
+    from gateway.client.auth import AdmittedClient, Headers
+    from gateway.client.socket import ClientSocket
     from gateway.config.settings import Settings
     from gateway.http.answers import Wire
 
@@ -77,12 +78,16 @@ class Gateway:
         self._keys: KeysWatch | None = None
         if settings.keys_file is not None:
             self._keys = KeysWatch(settings.keys_file, self._authenticator.ring)
+        self._access = AccessLog(settings.access_log)
         self._upstreams = Router(upstreams(settings))
         self._stores = Stores(settings, self._authenticator.ring.homes)
         self._connections: set[ClientConnection] = set()
         self._running = RunningResponses()
         self.peers = Peers(
-            settings.max_connections, settings.max_pending_per_address, settings.trusted_proxy
+            settings.max_connections,
+            settings.max_pending_per_address,
+            settings.trusted_proxy,
+            self._access.refused,
         )
         self._numbers = count(1)
         wires = Wires(
@@ -93,7 +98,7 @@ class Gateway:
         )
         background = BackgroundResponses(self._stores, self._running)
         stored = StoredResponses(self._stores, background, wires)
-        workers = Engine(self._upstreams, self._stores, settings)
+        workers = Engine(self._upstreams, self._stores, settings, self._access)
         creation = ResponseCreation(workers, self._running, wires, self._relayed, stored)
         compactions = Compactions(workers, self._running, wires, self._relayed)
         counts = TokenCounts(
@@ -115,13 +120,13 @@ class Gateway:
         self.app = Starlette(
             routes=[
                 WebSocketRoute("/v1/responses", _Endpoint(self)),
-                WebSocketRoute("/{path:path}", _nowhere),
+                WebSocketRoute("/{path:path}", self._nowhere),
                 *routes.routes,
-                Route("/v1/responses", _upgrade_required, methods=["GET"]),
+                Route("/v1/responses", upgrade_required, methods=["GET"]),
                 Route("/health", self._health),
             ],
             middleware=[Middleware(Cors, self._authenticator)],
-            exception_handlers={404: _not_found, 405: _not_allowed, Exception: _broken},
+            exception_handlers={404: not_found, 405: not_allowed, Exception: broken},
             lifespan=self._lifespan,
         )
         self.app.router.redirect_slashes = False  # a path means what it says
@@ -135,29 +140,31 @@ class Gateway:
         except UpgradeRefused as refused:
             body = error(refused.code, refused.message, refused.status)
             response = JSONResponse(body, refused.status, refused.headers)
+            self._access.refused(_host(websocket), refused.status, refused.code)
             await websocket.send_denial_response(response)
             return
         await websocket.receive()
         await websocket.accept(admitted.subprotocol, _EXTENSIONS)
+        socket: ClientSocket = websocket.scope["extensions"][EXTENSION]
+        events = ConnectionLog(self._access, _name(admitted), next(self._numbers))
         connection = ClientConnection(
-            websocket.scope["extensions"][EXTENSION],
+            socket,
             self._upstreams,
             self._stores,
             self.settings,
             admitted.key_id,
             self._relayed(headers),
             admitted.key,
+            events,
         )
         self._connections.add(connection)
-        number = next(self._numbers)
-        log.debug("connection %d opened", number)
+        events.opened(socket.peer, _host(websocket))
         try:
             with nullcontext() if admitted.key is None else admitted.key.holding(connection.revoke):
                 await connection.serve(receive)
         finally:
             self._connections.discard(connection)
-            code = websocket.scope["extensions"][EXTENSION].code
-            log.debug("connection %d closed with %d", number, code)
+            events.closed(socket.code, socket.why)
 
     def reload(self) -> None:
         """Read again what may change while the gateway runs: the keys file."""
@@ -197,6 +204,10 @@ class Gateway:
             )
         if self.peers.full:
             raise no_room(f"The gateway serves {self.settings.max_connections} connections.")
+
+    async def _nowhere(self, websocket: WebSocket) -> None:
+        self._access.refused(_host(websocket), 404, "not_found")
+        await websocket.send_denial_response(missing(websocket.url.path))
 
     def _relayed(self, headers: Headers) -> dict[str, str]:
         """Return the client headers that an upstream may see."""
@@ -258,43 +269,16 @@ def _connection(scope: Scope) -> Wire:
     return connection
 
 
+def _host(websocket: WebSocket) -> str | None:
+    """Return the client's address, the one that a trusted proxy names if there is one."""
+    return None if websocket.client is None else websocket.client.host
+
+
 def _counted(number: int, noun: str) -> str:
     first, _, rest = noun.partition(" ")
     return f"{number} {first if number == 1 else first + 's'} {rest}".rstrip()
 
 
-async def _upgrade_required(_request: Request) -> JSONResponse:
-    message = "GET opens a WebSocket here, with wss:// or ws://; a single create is a POST."
-    body = error("upgrade_required", message, 426)
-    return JSONResponse(body, 426, {"Upgrade": "websocket", "Connection": "Upgrade"})
-
-
-async def _not_found(request: Request, _error_raised: Exception) -> JSONResponse:
-    return _missing(f"{request.method} {request.url.path}")
-
-
-async def _nowhere(websocket: WebSocket) -> None:
-    await websocket.send_denial_response(_missing(websocket.url.path))
-
-
-async def _not_allowed(request: Request, _error_raised: Exception) -> JSONResponse:
-    """Name the methods of all routes of this path: each route has its own."""
-    scope = {"type": "http", "path": request.url.path}
-    methods = {
-        method
-        for route in request.app.routes
-        if isinstance(route, Route) and route.matches({**scope, "method": ""})[0] is Match.PARTIAL
-        for method in route.methods or ()
-    }
-    allow = ", ".join(sorted(methods))
-    message = f"{request.method} is not allowed here; allowed: {allow}."
-    return JSONResponse(error("method_not_allowed", message, 405), 405, {"Allow": allow})
-
-
-async def _broken(_request: Request, _error_raised: Exception) -> JSONResponse:
-    return refusal(own_fault("The gateway failed on this request."))
-
-
-def _missing(what: str) -> JSONResponse:
-    message = f"There is no {what} here; the gateway's endpoint is /v1/responses."
-    return JSONResponse(error("not_found", message, 404), 404)
+def _name(client: AdmittedClient) -> str:
+    """Return what the log calls a client's key."""
+    return client.key_id if client.key is None else client.key.key.name

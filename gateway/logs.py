@@ -16,10 +16,14 @@ if TYPE_CHECKING:
 #: Our logger; modules log to it or to its children.
 NAME: Final = "multilane"
 SECRET: Final = re.compile(r"(?i)(bearer\s+|openai-insecure-api-key\.)[^\s,'\"\\]+")
+#: A value that needs no quotes.
+PLAIN: Final = re.compile(r"[\w.:/@+*-]+", re.ASCII)
 #: A client's text must not forge a log line.
 CONTROL: Final = {code: repr(chr(code))[1:-1] for code in (*range(9), *range(10, 32), 127, 0x85)}
+#: The `extra` of a record whose fields are shown in both formats.
+FIELDS: Final = "fields"
 OWN_FIELDS: Final = frozenset(
-    {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName", "color_message"}
+    {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName", "color_message", FIELDS}
 )
 
 
@@ -30,8 +34,10 @@ class TextFormatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """Return the message on one line."""
-        return super().formatMessage(record).translate(CONTROL)
+        """Return the message on one line, and its fields as `name=value`."""
+        fields = getattr(record, FIELDS, {})
+        words = [super().formatMessage(record), *map(_pair, fields.items())]
+        return " ".join(words).translate(CONTROL)
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record without secrets."""
@@ -44,6 +50,7 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return a record without secrets."""
         fields = {key: value for key, value in record.__dict__.items() if key not in OWN_FIELDS}
+        fields |= getattr(record, FIELDS, {})
         fields |= {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -53,6 +60,29 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)
         return hide(json.dumps(fields, default=str))
+
+
+class Throttle:
+    """Allows one line of a kind in `every` seconds, and counts the others by `clock`."""
+
+    def __init__(self, every: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._every = every
+        self._clock = clock
+        # Kind -> time of the last line, and how many were left out since.
+        self._last: dict[str, tuple[float, int]] = {}
+
+    def due(self, kind: str) -> int | None:
+        """Return how many were left out before this line; None if it is to be left out as well.
+
+        Keep the kinds few: each is remembered.
+        """
+        now = self._clock()
+        last, left_out = self._last.get(kind, (-self._every, 0))
+        if now - last < self._every:
+            self._last[kind] = (last, left_out + 1)
+            return None
+        self._last[kind] = (now, 0)
+        return left_out
 
 
 class ThrottledWarnings:
@@ -71,22 +101,46 @@ class ThrottledWarnings:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._log = log
-        self._every = every
-        self._clock = clock
-        self._last: dict[
-            str, tuple[float, int]
-        ] = {}  # kind -> time of the last one, number left out since
+        self._throttle = Throttle(every, clock)
 
-    def warning(self, kind: str, message: str) -> None:
-        """Write a warning, or count it. Keep the kinds few: each is remembered."""
-        now = self._clock()
-        last, left_out = self._last.get(kind, (-self._every, 0))
-        if now - last < self._every:
-            self._last[kind] = (last, left_out + 1)
-            return
-        self._last[kind] = (now, 0)
+    def warning(self, kind: str, message: str) -> bool:
+        """Write a warning or count it; return whether it was written."""
+        left_out = self._throttle.due(kind)
+        if left_out is None:
+            return False
         more = f"; {left_out} more like it were left out before" if left_out else ""
         self._log.warning("%s%s", message, more)
+        return True
+
+
+class Outage:
+    """Writes one line when something goes away and one when it is back, however often it is asked.
+
+    Something that comes and goes begins one outage in `every` seconds.
+    """
+
+    def __init__(self, log: logging.Logger, every: float = 10.0) -> None:
+        self._log = log
+        self._warnings = ThrottledWarnings(log, every)
+        self._lasts = False
+
+    def begin(self, message: str) -> None:
+        """Write a warning, unless the outage lasts already."""
+        self._lasts = self._lasts or self._warnings.warning("", message)
+
+    def end(self, message: str) -> None:
+        """Write that it is back, if it was away."""
+        if self._lasts:
+            self._lasts = False
+            self._log.info("%s", message)
+
+
+def _pair(field: tuple[str, object]) -> str:
+    """Return a field as it is in a line of text; a value that is no plain word is quoted."""
+    name, value = field
+    text = str(value)
+    plain = isinstance(value, int | float) or PLAIN.fullmatch(text)
+    return f"{name}={text if plain else json.dumps(text)}"
 
 
 def hide(text: str) -> str:

@@ -65,7 +65,7 @@ class Attempt:
         turn: Its part in a conversation, if it is bound to one of the gateway's.
         managed: Whether its history has to be looked after before the upstream is asked.
         held: Whether its end waits for that conversation.
-        begun: Whether `response.created` was sent, so that its steers are committed.
+        begun: When `response.created` was sent, so that its steers are committed; 0 before.
         recorded: Whether its end reached the lineage.
         cancelled: Whether the client wants no successor of it.
         node: What the lineage keeps of it, if it ended as a valid parent.
@@ -85,19 +85,11 @@ class Attempt:
     turn: ConversationTurn | None = None
     managed: bool = False
     held: bool = False
-    begun: bool = False
+    begun: float = 0.0
     recorded: bool = False
     cancelled: bool = False
     node: Node | None = None
     since: float = field(default_factory=time.monotonic)
-
-    def __str__(self) -> str:
-        """Say for the log which response this is, on which lane, how it ended and when."""
-        lane = self.create.stream_id
-        where = "the default lane" if lane is None else f"lane {lane}"
-        seconds = time.monotonic() - self.since
-        skipped = f", {self.run.skipped} empty events" if self.run.skipped else ""
-        return f"{self.run.id} on {where}: {self.run.state} after {seconds:.3f} s{skipped}"
 
     @property
     def made_from(self) -> ResponseInput:

@@ -61,7 +61,12 @@ class ClientFault(Fault):
 
 
 class UpstreamFault(Fault):
-    """The backend refused, broke off or sent nonsense; code, status and headers are its own."""
+    """The backend refused, broke off or sent nonsense; code, status and headers are its own.
+
+    `logged` is for the log, where the message has words of the backend's, which may quote input.
+    """
+
+    logged: str | None = None
 
 
 def own_fault(message: str) -> UpstreamFault:

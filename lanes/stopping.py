@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from lanes.attempt import StartGate
 from lanes.errors import own_fault
+from lanes.observer import NobodyWatches
 
 if TYPE_CHECKING:
     from lanes.attempt import Attempt, Successor
     from lanes.errors import Fault, UpstreamFault
     from lanes.frames import Create
+    from lanes.observer import ResponseObserver
     from lanes.ports import Outbox
     from lanes.stores.background import ResponseInput
     from steering.desk import Desk
@@ -24,11 +26,13 @@ class Stopping(ABC):
     Args:
         desk: The connection's steering.
         outbox: The connection's writer.
+        observer: Hears how its responses end.
     """
 
-    def __init__(self, desk: Desk, outbox: Outbox) -> None:
+    def __init__(self, desk: Desk, outbox: Outbox, observer: ResponseObserver | None) -> None:
         self._desk = desk
         self._outbox = outbox
+        self._observer = observer or NobodyWatches()
         self._attempts: set[Attempt] = set()
         self._gate = StartGate()
 
@@ -92,6 +96,15 @@ class Stopping(ABC):
             self._desk.fail(bound, fault.message)
         else:
             self._refuse(create, bound, fault)
+        if attempt is None:
+            self._observer.refuse(create, fault)
+
+    def _refuse_start(self, create: Create, bound: list[Submission], fault: Fault) -> None:
+        """End a create that became no response (see `_refuse`)."""
+        self._refuse(create, bound, fault)
+        self._observer.refuse(create, fault)
+        if not create.follows:
+            self._desk.disclaim(create.parent_id, create.stream_id)
 
     def _refuse(self, create: Create, bound: list[Submission], fault: Fault) -> None:
         """End a create that has sent nothing: an error if a client asked; its steers go back."""

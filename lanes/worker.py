@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from functools import partial
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from lanes.history.archive import KeyArchive
     from lanes.history.entries import Entry
     from lanes.history.lineage import Lineage, Node
+    from lanes.observer import ResponseObserver
     from lanes.ports import Event, Outbox, Stream, Upstream
     from lanes.stream.room import OutputBounds
     from steering.desk import Desk
@@ -50,6 +52,7 @@ class Worker(Stopping):
         continues: Tells whether a create that names this parent waits on this lane.
         headers: The client's, as far as the upstream may see them.
         bounds: How much output its responses may have.
+        observer: Hears how they end.
         clock: Seconds since the epoch.
     """
 
@@ -64,9 +67,10 @@ class Worker(Stopping):
         headers: Mapping[str, str],
         bounds: OutputBounds,
         *,
+        observer: ResponseObserver | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__(desk, outbox)
+        super().__init__(desk, outbox, observer)
         self._upstream = upstream
         self._lineage = lineage
         self._archive = archive
@@ -94,9 +98,7 @@ class Worker(Stopping):
             await self._run(attempt)
             follows = await self._follow(attempt)
         except Fault as fault:
-            self._refuse(create, bound, fault.bare())
-            if successor is None:
-                self._desk.disclaim(create.parent_id, create.stream_id)
+            self._refuse_start(create, bound, fault.bare())
         except Exception:
             log.exception("a run broke by our own fault")
             self._break(create, bound, attempt)
@@ -114,7 +116,7 @@ class Worker(Stopping):
         self._attempts.discard(attempt)
         if follows is None and attempt.steering is not None:
             attempt.steering.give_up()
-        log.debug("%s", attempt)
+        asyncio.get_running_loop().call_soon(self._observer.end, attempt)  # a successor comes first
 
     async def _parent(self, create: Create) -> Node | None:
         """Return what the create continues. It starts now, so this is looked up now."""
@@ -155,8 +157,7 @@ class Worker(Stopping):
         self, create: Create, bound: list[Submission], parent: Node | None
     ) -> tuple[Entry, ...]:
         items = input_items(create.body.get("input"), self._archive.max_chain)
-        if bound:
-            items = steers_first(bound, items)
+        items = steers_first(bound, items) if bound else items
         conversation = parent is None and create.body.get("conversation") is not None
         try:
             entries = resolve_input(items, parent, self._lineage, conversation=conversation)
@@ -169,7 +170,7 @@ class Worker(Stopping):
 
     def _begin(self, attempt: Attempt) -> None:
         """Open the response for steers, and commit its own: `response.created` was sent."""
-        attempt.begun = True
+        attempt.begun = time.monotonic()
         create, run = attempt.create, attempt.run
         self._desk.open(
             Target(
@@ -276,9 +277,7 @@ class Worker(Stopping):
 
     def _items(self, attempt: Attempt) -> list[bytes]:
         """Return the whole effective input."""
-        items = self._lineage.effective(attempt.parent)
-        items += [entry.data for entry in attempt.entries]
-        return items
+        return self._lineage.effective(attempt.parent) + [one.data for one in attempt.entries]
 
     def _record_end(self, attempt: Attempt) -> None:
         """Keep the ended run as a parent, or forget the parent it failed on. Idempotent."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from websockets.frames import Frame, Opcode
+from websockets.frames import CloseCode, Frame, Opcode
 
 from gateway.client.handshake import ClientHandshake
 
@@ -19,12 +19,17 @@ if TYPE_CHECKING:
 class ClientClosing(ClientHandshake):
     """A WebSocket that closes after all that was written before, and waits for its peer then."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._reason = ""  # why we closed it
+
     def end(self, code: int, reason: str = "") -> None:
         """Close with a code after everything written before. Idempotent."""
         # A close that came in the same read was answered already, and is handled next.
         if self.close_sent or self.disconnected or self.conn.close_rcvd is not None:
             return
         self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
+        self._reason = reason
         self.conn.send_close(code, reason)
         self._write_control()
         self.linger()
@@ -34,6 +39,18 @@ class ClientClosing(ClientHandshake):
         """Close code, ours before the peer's; 1006 without a close frame."""
         close = self.conn.close_sent or self.conn.close_rcvd
         return 1006 if close is None else int(close.code)
+
+    @property
+    def why(self) -> str:
+        """Why it ended, in our words: those of a client are its own."""
+        sent, received = self.conn.close_sent, self.conn.close_rcvd
+        if self._reason:
+            return self._reason
+        if received is not None and (sent is None or sent.code == received.code):
+            return "client closed"
+        if sent is None:
+            return "connection lost"
+        return "no pong" if sent.code == CloseCode.INTERNAL_ERROR else "protocol error"
 
     def _write_control(self) -> None:
         self.transport.write(b"".join(self.conn.data_to_send()))

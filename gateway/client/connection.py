@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from gateway.keys.ring import LiveKey
     from gateway.persistence.stores import Stores
     from lanes.errors import Fault
+    from lanes.observer import ResponseObserver
     from lanes.ports import Upstream
 
 #: The message in the socket's queue that ends a connection at its age limit.
@@ -60,6 +61,7 @@ class ClientConnection:
         key_id: Names the client's key.
         headers: The client's, as far as upstreams may see them.
         key: The client's key, if it has a name.
+        observer: Hears how its responses end.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class ClientConnection:
         key_id: str,
         headers: Mapping[str, str],
         key: LiveKey | None = None,
+        observer: ResponseObserver | None = None,
     ) -> None:
         self._socket = socket
         self._settings = settings
@@ -96,6 +99,7 @@ class ClientConnection:
             self._board.continues,
             headers,
             OutputBounds(settings.max_output_bytes, settings.max_running_output_bytes),
+            observer=observer,
         )
         self._key = key
         self._ending: Fault | None = None

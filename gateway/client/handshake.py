@@ -35,6 +35,12 @@ class ClientHandshake(WebSocketsSansIOProtocol):
         self._denial: tuple[int, dict[str, str]] | None = None
         self._refused = False
 
+    @property
+    def peer(self) -> str | None:
+        """The address at the other end of the connection, which may be a proxy's."""
+        address = self.transport.get_extra_info("peername")
+        return str(address[0]) if isinstance(address, tuple | list) else None
+
     def take_over(self, transport: asyncio.Transport, visit: Visit | None, early: bytes) -> None:
         """Begin on a connection whose head was read; nothing more is read until it is admitted.
 
@@ -98,7 +104,7 @@ class ClientHandshake(WebSocketsSansIOProtocol):
     def refuse(self, refusal: UpgradeRefused) -> None:
         """Answer the upgrade with a refusal, and count it."""
         if self._visit is not None:
-            self._visit.refused()
+            self._visit.refused(refusal)
         self._end_handshake(refusal.response())
 
     def linger(self) -> None:

@@ -157,7 +157,7 @@ class ClientHttp(HttpReading):
     def refuse(self, refusal: UpgradeRefused) -> None:
         """Answer with a refusal, and count it."""
         if self._visit is not None:
-            self._visit.refused()
+            self._visit.refused(refusal)
         super().refuse(refusal)
 
     def upgrade(self, early: bytes) -> None:

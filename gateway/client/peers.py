@@ -7,9 +7,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from gateway.client.auth import Headers
+    from gateway.client.refusal import UpgradeRefused
 
     Network = ipaddress.IPv4Network | ipaddress.IPv6Network
     Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -30,12 +31,20 @@ class Peers:
         max_sockets: Sockets at a time.
         max_pending: Sockets of one address without a key; of more, none may make the gateway wait.
         proxies: Networks whose X-Forwarded-For is believed.
+        tell: Hears of each refusal: the client's address, the status and the code.
     """
 
-    def __init__(self, max_sockets: int, max_pending: int, proxies: Iterable[Network]) -> None:
+    def __init__(
+        self,
+        max_sockets: int,
+        max_pending: int,
+        proxies: Iterable[Network],
+        tell: Callable[[str | None, int, str], None] | None = None,
+    ) -> None:
         self.max_sockets = max_sockets
         self.max_pending = max_pending
         self.proxies = TrustedProxies(proxies)
+        self.tell = tell
         self.open = 0
         #: Requests and upgrades that were refused before they reached the application.
         self.refused = 0
@@ -73,10 +82,11 @@ class Peers:
 class Visit:
     """One socket in the count of its peers, from accept until it is gone."""
 
-    __slots__ = ("_key", "_peers", "crowded", "proxied")
+    __slots__ = ("_host", "_key", "_peers", "crowded", "proxied")
 
     def __init__(self, peers: Peers, host: str | None) -> None:
         self._peers = peers
+        self._host = host
         self._key: str | None = None
         #: Whether the address had too many pending sockets already.
         self.crowded = False
@@ -93,6 +103,7 @@ class Visit:
             self.crowded = False
             if host is not None:
                 self._count(host)
+                self._host = host
         return host
 
     def keyed(self) -> None:
@@ -101,9 +112,11 @@ class Visit:
             self._peers.count(self._key, -1)
             self._key = None
 
-    def refused(self) -> None:
-        """Count a refusal of this socket."""
+    def refused(self, refusal: UpgradeRefused) -> None:
+        """Count and tell a refusal of this socket."""
         self._peers.refused += 1
+        if self._peers.tell is not None:
+            self._peers.tell(self._host, refusal.status, refusal.code)
 
     def leave(self) -> None:
         """Stop counting the socket, which is gone."""

@@ -15,8 +15,8 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from gateway.config.passed_paths import STATELESS, Prefixes
 from gateway.config.setting_types import (
-    ANY_CASE,
     SIZE,
+    AccessLevel,
     ApiKey,
     ApiKeys,
     BaseUrl,
@@ -25,6 +25,8 @@ from gateway.config.setting_types import (
     DialectName,
     Host,
     Integer,
+    LogFormat,
+    LogLevel,
     MessageSize,
     Networks,
     NonEmptyText,
@@ -193,12 +195,9 @@ class Settings(BaseSettings):
     drain_timeout: Seconds = Field(
         30.0, ge=0, description="Seconds that running responses get when the gateway stops."
     )
-    log_level: Annotated[Literal["debug", "info", "warning", "error"], ANY_CASE] = Field(
-        "info", description="Least severe log lines to write."
-    )
-    log_format: Annotated[Literal["text", "json"], ANY_CASE] = Field(
-        "text", description="Log lines for people, or one JSON object a line."
-    )
+    log_level: LogLevel = Field("info", description="Least severe log lines to write.")
+    log_format: LogFormat = Field("text", description="Lines for people, or one JSON object each.")
+    access_log: AccessLevel = Field("info", description="Level of lines on responses, or `off`.")
     upstreams: tuple[UpstreamSettings, ...] = Field(
         (), description="Several backends, instead of `--upstream`."
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gateway.telemetry.access_log import ResponseLog
 from lanes.history.archive import KeyArchive
 from lanes.history.lineage import Lineage
 from lanes.stream.room import OutputBounds
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from gateway.config.settings import Settings
     from gateway.persistence.stores import Stores
+    from gateway.telemetry.access_log import AccessLog
     from lanes.ports import Outbox, Upstream
 
 
@@ -28,11 +30,13 @@ class Engine:
         upstream: Answers the requests.
         stores: What outlives a request.
         settings: The gateway's.
+        access: Where the log lines about responses go.
     """
 
     upstream: Upstream
     stores: Stores
     settings: Settings
+    access: AccessLog
 
     def worker(self, key_id: str, headers: Mapping[str, str], outbox: Outbox) -> Worker:
         """Return a worker for one response: there is no lane where another could wait.
@@ -48,7 +52,15 @@ class Engine:
         archive = KeyArchive(self.stores.archive, key_id)
         bounds = OutputBounds(self.settings.max_output_bytes)
         return Worker(
-            self.upstream, lineage, archive, outbox, desk, _nothing_waits, headers, bounds
+            self.upstream,
+            lineage,
+            archive,
+            outbox,
+            desk,
+            _nothing_waits,
+            headers,
+            bounds,
+            observer=ResponseLog(self.access, key_id),
         )
 
 

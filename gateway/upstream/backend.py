@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from gateway.cpu_thread import run_in_cpu_thread
-from gateway.logs import ThrottledWarnings
+from gateway.logs import Outage, ThrottledWarnings
 from gateway.upstream import model_list
 from gateway.upstream.chat import stream as chat
 from gateway.upstream.detection.detector import DialectDetector
@@ -61,7 +61,7 @@ class Backend:
         self._detector = DialectDetector(options, self._client)
         self._ready = False  # its dialect is detected, and speaks over the transport
         self._socket: WebSocketClient | None = None
-        self._notices = ThrottledWarnings(log)
+        self._notices, self._outage = ThrottledWarnings(log), Outage(log)
         self._maker = Maker(maker or options.name, options.dialect)
         self._refused = RefusedKeys(options.prefix, self._maker)
 
@@ -90,7 +90,7 @@ class Backend:
         cuts, steers = profile.cuts_text and options.steer_boundary == "text", profile.steerable
         profile = replace(profile, cuts_text=cuts, steerable=steers and options.steerable)
         made_by, tags = self._maker.mark() if seals else None, options.reasoning_tags
-        return replace(profile, reasoning_tags=tags, made_by=made_by)
+        return replace(profile, reasoning_tags=tags, made_by=made_by, upstream=options.name)
 
     def _headers(self, client: Mapping[str, str]) -> dict[str, str]:
         """Return what is sent: the client's headers, the operator's, and one key at most."""
@@ -173,6 +173,7 @@ class Backend:
                 break
         if tries:
             refused.remember(model, dialect.refuses)
+        self._outage.end(f"{self._options.prefix}The backend answers again")
         return stream
 
     def _wrap(
@@ -270,7 +271,7 @@ class Backend:
         if isinstance(fault, BackendAnswered):
             self._log_status(fault.status, asked)
         elif fault.status != 503:  # the gateway is shutting down
-            self._notices.warning("unreached", f"{self._options.prefix}{fault.message} ({asked})")
+            self._outage.begin(f"{self._options.prefix}{fault.logged or fault.message} ({asked})")
 
     def _log_status(self, status: int, asked: str) -> None:
         hint = self._options.hint(status)
@@ -280,9 +281,8 @@ class Backend:
 
     def _log_cut(self, fault: UpstreamFault) -> None:
         if fault.status != 503:
-            line = f"{self._options.prefix}An answer was cut: {fault.message} ({self._asked})"
-            page = fault.page if isinstance(fault, BackendAnswered) else ""
-            self._notices.warning("cut", f"{line}: {page[:200]!r}" if page else line)
+            cut = f"{self._options.prefix}An answer was cut: {fault.logged or fault.message}"
+            self._notices.warning("cut", f"{cut} ({self._asked})")
 
 
 class PeekableStream(Stream, Protocol):

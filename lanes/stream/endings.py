@@ -54,5 +54,5 @@ def _stop_reason(reason: object) -> str | None:
         return "max_output_tokens"
     if isinstance(reason, str) and reason in _REASONS:
         return reason
-    log.warning("unknown reason of an incomplete response: %.100r", reason)
+    log.warning("unknown reason of an incomplete response, of type %s", type(reason).__name__)
     return None

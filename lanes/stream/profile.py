@@ -22,6 +22,7 @@ class Profile:
         seals_reasoning: Its `encrypted_content` is encrypted; else it is the plain text once more,
             which goes back to the backend and to no client.
         made_by: Marks the items that only this backend can read, if there are such (D40).
+        upstream: The name of the upstream that answers; empty for none.
         reasoning_tags: Whether its text may begin with reasoning between tags: `auto` where it
             begins with an opening tag, `opened` where only the closing one comes, `off` never.
         grace: Seconds that its usage may take after the last of its text.
@@ -34,5 +35,6 @@ class Profile:
     steerable: bool = True
     seals_reasoning: bool = True
     made_by: Mapping[str, Any] | None = None
+    upstream: str = ""
     reasoning_tags: str = "auto"
     grace: float = 2.0

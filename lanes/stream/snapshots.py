@@ -90,6 +90,9 @@ class Snapshots:
         self._begun = False
         #: How many tokens the context has at the end, if the backend counted them.
         self.tokens: int | None = None
+        #: What was used in all, if the backend counted it, and why it did not end well.
+        self.usage: dict[str, Any] | None = None
+        self.why: str | None = None
         #: What was used before the answer was asked for.
         self.spent: dict[str, Any] | None = None
 
@@ -131,6 +134,8 @@ class Snapshots:
             completed_at: Seconds since the epoch.
         """
         self.tokens = None if usage is None else usage["total_tokens"]
+        self.usage = usage if self.spent is None else _total(self.spent, usage)
+        self.why = (error or {}).get("code") or (incomplete_details or {}).get("reason")
         if self._settings is None:
             self._settings = encode({**DEFAULTS, **self._upstream, **self._asked})
         result = encode(
@@ -143,7 +148,7 @@ class Snapshots:
                 "error": error,
                 "incomplete_details": incomplete_details,
                 "output": [Raw(item) for item in output],
-                "usage": usage if self.spent is None else _total(self.spent, usage),
+                "usage": self.usage,
             }
         )
         return b"%b,%b" % (result[:-1], self._settings[1:])

@@ -89,7 +89,8 @@ def unreadable(name: str | None, data: bytes) -> Event | None:
         return _error(data.decode(errors="replace"))
     if carries_nothing(data):
         return None
-    log.warning("unreadable upstream event: %r", data[:200])
+    # Never its words, which may be a client's.
+    log.warning("unreadable upstream event: %d bytes that are not JSON", len(data))
     return _error("The upstream sent an event that is not JSON.")
 
 

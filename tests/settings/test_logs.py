@@ -49,6 +49,20 @@ def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(fields) == {"time", "level", "logger", "message", "traceback", "lane", "n"}
 
 
+def test_fields_are_shown_in_both_formats(capsys: pytest.CaptureFixture[str]) -> None:
+    fields = {"lane": "two words", "n": 1.5, "address": "::1", "odd": 'a"=\n\x1b', "model": ""}
+    for format in ("text", "json"):
+        logs.configure("info", format)
+        logging.getLogger("multilane").info("done", extra={logs.FIELDS: fields})
+    text, json_line = capsys.readouterr().err.splitlines()
+    shown = r'done lane="two words" n=1.5 address=::1 odd="a\"=\n\u001b" model=""'
+    assert text.endswith(f" INFO multilane: {shown}")
+    told = json.loads(json_line)
+    assert told.pop("message") == "done"
+    assert {name: told[name] for name in fields} == fields
+    assert told.keys() - fields.keys() == {"time", "level", "logger"}
+
+
 @pytest.mark.parametrize("format", ["text", "json"])
 def test_no_key_gets_into_a_line(format: str, capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure("debug", format)

@@ -180,7 +180,7 @@ def test_a_good_status_with_the_wrong_body() -> None:
     )
     told = answer_fault(200, {"content-type": "text/html"}, b"<html>log in</html>")
     assert isinstance(told, BackendAnswered)
-    assert told.page == "log in"  # for the log alone
+    assert told.logged == "The backend answered 200 and 19 bytes that are no event stream."
     assert fault_fields(200, {"error": {"message": "no", "code": "c"}})["code"] == "c"
     assert (
         "application/json (gzip)"

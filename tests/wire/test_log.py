@@ -1,7 +1,8 @@
-"""What the log tells an operator: the backend's troubles, and at debug each life; no input."""
+"""What the log tells an operator of the backend's troubles; no input."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import socket
@@ -11,8 +12,9 @@ import pytest
 
 from gateway.config.settings import Settings
 from tests.support.client import connect
+from tests.support.events import completed, created
 from tests.support.gateway import running
-from tests.support.wire_stand import disconnected, shape, standing, talking
+from tests.support.wire_stand import shape, talking
 
 if TYPE_CHECKING:
     from tests.support.exchange import Exchange
@@ -35,6 +37,32 @@ async def test_a_backend_that_cannot_be_reached(caplog: pytest.LogCaptureFixture
     [line] = warnings(caplog)
     assert re.match(r"The backend could not be reached: .+ \(POST .+/responses\)", line)
     assert url in line
+
+
+async def test_a_backend_that_goes_away_and_comes_back(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="multilane.upstream")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    settings = Settings(upstream=f"http://127.0.0.1:{port}/v1", dialect="openai", retries=0)
+    async with running(settings) as own, connect(own) as client:
+        for _ in range(3):
+            await client.create("a")
+            await client.error("a")
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+            writer.write(b"".join((created(), completed())))
+            writer.close()
+
+        async with await asyncio.start_server(answer, "127.0.0.1", port):
+            for _ in range(2):
+                await client.create("a")
+                await client.ended("a")
+    told = [one for one in caplog.records if one.name == "multilane.upstream"]
+    assert [one.levelname for one in told] == ["WARNING", "INFO"]
+    assert told[0].getMessage().startswith("The backend could not be reached: ")
+    assert told[1].getMessage() == "The backend answers again"
 
 
 async def test_a_name_that_is_not_known(caplog: pytest.LogCaptureFixture) -> None:
@@ -108,41 +136,6 @@ async def test_a_404_for_something_else_does_not() -> None:
     async with talking(script) as (_, client):
         await client.create("a")
         assert (await client.error("a"))["error"]["message"] == "no model m"
-
-
-async def test_debug_tells_of_each_connection_and_response(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level(logging.DEBUG, logger="multilane")
-    async with talking() as (stand, client):
-        lane = await stand.lane(client, "a", input="hush")
-        await lane.says("quiet")
-        response = await lane.ends()
-        default = await (await stand.lane(client)).ends()
-    lines = [one.getMessage() for one in caplog.records if one.name.startswith("multilane")]
-    named = [line for line in lines if line.startswith(("connection ", "resp_"))]
-    assert [re.sub(r"after \d+\.\d{3} s", "after T", line) for line in named] == [
-        "connection 1 opened",
-        f"{response['id']} on lane a: completed after T",
-        f"{default['id']} on the default lane: completed after T",
-        "connection 1 closed with 1000",
-    ]
-    assert not [line for line in lines if "hush" in line or "quiet" in line]
-
-
-@pytest.mark.parametrize(("drops", "code"), [(True, 1006), (False, 1012)])
-async def test_how_a_connection_ended(
-    drops: bool, code: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG, logger="multilane")
-    async with standing() as stand, connect(stand.url) as client:
-        if drops:
-            client.abort()
-            await disconnected(stand)
-        else:
-            stand.server.should_exit = True
-            await client.closed()
-    assert f"connection 1 closed with {code}" in [one.getMessage() for one in caplog.records]
 
 
 async def test_nothing_is_told_of_each_event(caplog: pytest.LogCaptureFixture) -> None:

@@ -52,12 +52,7 @@ class BackendSilent(UpstreamFault):
 
 
 class BackendAnswered(UpstreamFault):
-    """The backend answered, but not with an event stream.
-
-    `page` is the beginning of what it sent in the place of one with a good status, for the log.
-    """
-
-    page: str = ""
+    """The backend answered, but not with an event stream."""
 
 
 class TransientAnswer(BackendAnswered, TransientFault):
@@ -133,7 +128,7 @@ def answer_fault(status: int, headers: Mapping[str, str], body: bytes) -> Upstre
         param=name_of(fields.get("param")),
         headers=_forwarded(headers) or None,
     )
-    fault.page = page
+    fault.logged = f"The backend answered {status} and {len(body)} bytes that are no event stream."
     if isinstance(fault, TransientFault):
         fault.pause = pause
     return fault

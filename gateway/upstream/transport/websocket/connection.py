@@ -256,9 +256,10 @@ class UpstreamSocket(PacedProtocol):
             text = f"The backend broke the WebSocket protocol ({self._protocol.parser_exc})."
             self._give_up(backend_fault(text, kind=TransientFault))
             return
-        reason = f" {close.reason}" if close.reason else ""
-        text = f"The backend closed the socket ({int(close.code)}{reason})."
-        self._give_up(backend_fault(text, kind=TransientFault), too_big=close.code == 1009)
+        text = f"The backend closed the socket ({int(close.code)}"
+        fault = backend_fault(f"{text} {close.reason}".rstrip() + ").", kind=TransientFault)
+        fault.logged = f"{text})."
+        self._give_up(fault, too_big=close.code == 1009)
 
     def _give_up(self, fault: UpstreamFault, *, too_big: bool = False) -> None:
         if self._fault is not None:

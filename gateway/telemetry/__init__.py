@@ -1,0 +1,1 @@
+"""What is told of connections and responses as they end."""
