@@ -134,13 +134,12 @@ class ClientHttp(HttpReading):
     # For what is read
 
     def judge(self) -> None:
-        """Take the client's address and scheme from a trusted proxy."""
+        """Take the client's address from a trusted proxy."""
         scope: Any = self.scope
         scope["extensions"] = {EXTENSION: self}
         if self._visit is not None and self._visit.proxied:
             host = self._visit.forwarded(self.headers)
             scope["client"] = scope["client"] if host is None else (host, 0)
-            scope["scheme"] = self._peers.proxies.scheme(self.headers) or scope["scheme"]
 
     def on_headers_complete(self) -> None:
         """Start the answer; its end is ours, so that it arrives."""

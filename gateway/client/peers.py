@@ -149,12 +149,6 @@ class TrustedProxies:
                 return str(address)
         return None
 
-    def scheme(self, headers: Headers) -> str | None:
-        """Return the scheme that the proxy names in X-Forwarded-Proto."""
-        values = [value for name, value in headers if name == b"x-forwarded-proto"]
-        named = values[-1].decode("latin-1").strip().lower() if values else ""
-        return named if named in ("http", "https") else None
-
     def _compute(self, host: str) -> bool:
         address = _address(host)
         return address is not None and any(address in network for network in self._networks)

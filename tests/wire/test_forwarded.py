@@ -106,13 +106,3 @@ async def test_an_untrusted_proxy_is_one_peer() -> None:
         assert (await one_answer(client)).status == 404
         client = await waiting(stand, stack, "X-Forwarded-For: 1.2.3.5")
         assert (await last_answer(client)).status == 429
-
-
-@pytest.mark.parametrize("trusted", [True, False])
-async def test_the_scheme_of_a_redirect_is_the_proxys(trusted: bool) -> None:
-    settings: dict[str, Any] = {"trusted_proxy": ("127.0.0.1",)} if trusted else {}
-    async with standing(**settings) as stand, tcp(stand.port) as client:
-        lines = ("Host: gw.example", "X-Forwarded-Proto: https", "X-Forwarded-For: 1.2.3.4")
-        await client.write(head(lines, "GET /health/ HTTP/1.1"))
-        answer = await one_answer(client)
-        assert answer.headers.get("location", "").startswith("https:") is trusted
