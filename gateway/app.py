@@ -27,6 +27,7 @@ from gateway.http.conversations import ConversationRequests
 from gateway.http.cors import Cors
 from gateway.http.engine import Engine
 from gateway.http.passthrough import Passthrough
+from gateway.http.probes import Probes
 from gateway.http.responses import ResponseCreation
 from gateway.http.routes import HttpRoutes
 from gateway.http.running import RunningResponses
@@ -42,7 +43,6 @@ from lanes.frames import CANCEL, EXTENSIONS
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
     from gateway.client.auth import AdmittedClient, Headers
@@ -117,13 +117,20 @@ class Gateway:
             conversations,
             passed,
         )
+        probes = Probes(
+            self._authenticator,
+            self._stores,
+            self._upstreams,
+            lambda: self.draining,
+            self._counts,
+        )
         self.app = Starlette(
             routes=[
                 WebSocketRoute("/v1/responses", _Endpoint(self)),
                 WebSocketRoute("/{path:path}", self._nowhere),
                 *routes.routes,
                 Route("/v1/responses", upgrade_required, methods=["GET"]),
-                Route("/health", self._health),
+                *probes.routes,
             ],
             middleware=[Middleware(Cors, self._authenticator)],
             exception_handlers={404: not_found, 405: not_allowed, Exception: broken},
@@ -215,24 +222,20 @@ class Gateway:
 
     async def _prepare(self) -> None:
         settings = self.settings
-        await self._upstreams.prepare(
+        await self._upstreams.readiness.prepare(
             default_model(settings), forwards=settings.forward_authorization
         )
 
     async def _models(self, headers: Headers) -> list[dict[str, Any]]:
         return await self._upstreams.models(self._relayed(headers))
 
-    async def _health(self, _request: Request) -> JSONResponse:
-        status = "draining" if self.draining else "ok"
-        body = {
-            "status": status,
+    def _counts(self) -> dict[str, int]:
+        return {
             "connections": len(self._connections),
             "http_responses": len(self._running),
-            **self._stores.health(),
             "sockets": self.peers.open,
             "refused": self.peers.refused,
         }
-        return JSONResponse(body, 503 if self.draining else 200)
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:

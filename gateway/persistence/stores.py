@@ -107,9 +107,14 @@ class Stores:
         self.archive = Archive(responses, settings.max_chain, self.counters, conversations, seals)
         self.clerk = Clerk(self.steers, owner, self.counters)
 
+    @property
+    def condition(self) -> StoreCondition:
+        """How the store is, as of the last look."""
+        return self._watch.condition if self._watch else StoreCondition(StoreState.OK)
+
     def health(self) -> dict[str, Any]:
         """Return how the stores are and what they did, as `/health` shows it."""
-        condition = self._watch.condition if self._watch else StoreCondition(StoreState.OK)
+        condition = self.condition
         return {
             "store": {"state": condition.state, "reasons": condition.reasons},
             "counters": {**self.counters.numbers(), "responses_waiting": self.archive.waiting},

@@ -58,7 +58,7 @@ class Backend:
             max_event_bytes=options.max_event_bytes,
             retries=options.retries,
         )
-        self._detector = DialectDetector(options, self._client)
+        self.detector = DialectDetector(options, self._client)
         self._ready = False  # its dialect is detected, and speaks over the transport
         self._socket: WebSocketClient | None = None
         self._notices, self._outage = ThrottledWarnings(log), Outage(log)
@@ -67,7 +67,7 @@ class Backend:
 
     @property
     def _dialect(self) -> Dialect:
-        return self._detector.dialect or _UNDETECTED
+        return self.detector.dialect or _UNDETECTED
 
     @property
     def _sender(self) -> HttpClient | WebSocketClient:
@@ -191,7 +191,7 @@ class Backend:
 
         Raises UpstreamFault.
         """
-        if self._options.key is not None and self._detector.dialect is None:
+        if self._options.key is not None and self.detector.dialect is None:
             await self._ensure_dialect({}, None)  # it says which header carries the key
         asked = f"{request.method} {self._options.place}{request.path}"
         try:
@@ -233,9 +233,9 @@ class Backend:
     async def _ensure_dialect(self, headers: Mapping[str, str], model: object) -> None:
         """Know the dialect from here on. Raises UpstreamFault."""
         try:
-            if self._detector.dialect is None:
+            if self.detector.dialect is None:
                 named = model if isinstance(model, str) else None
-                await self._detector.detect(self._headers(headers), named)
+                await self.detector.detect(self._headers(headers), named)
             self._check_transport()
             self._maker.dialect = self._dialect.name
             self._ready = True

@@ -133,7 +133,8 @@ async def refused(here: Town) -> None:
             pass
     assert refusal.value.response.status_code == 503
     status, health = await here.get(A, "/health")
-    assert (status, health["status"]) == (503, "draining")
+    assert (status, health["status"]) == (200, "draining")
+    assert (await here.get(A, "/ready?exclude=store"))[0] == 503
 
 
 @pytest.mark.parametrize("edge", ["haproxy", "nginx"])
@@ -151,7 +152,7 @@ async def test_the_edge_spreads_and_goes_round_who_drains(edge: str, tmp_path: P
             await begun(client)
         here.stop(A)
         with anyio.fail_after(HANG):
-            while (await here.get(A, "/health"))[0] != 503:  # noqa: ASYNC110
+            while (await here.get(A, "/ready"))[0] != 503:  # noqa: ASYNC110
                 await anyio.sleep(0.01)
         # At once, before the edge has noticed it, and then for as long as it drains.
         for _ in range(20):

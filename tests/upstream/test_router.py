@@ -77,7 +77,7 @@ async def test_the_lists_of_clients_keys_are_bounded() -> None:
     async with anyio.create_task_group() as tasks:
         directory = Router([one("a", connect_timeout=1)])
         await tasks.start(directory.run)
-        [member] = directory._members
+        [member] = directory.members
         kept = member.listing({"authorization": "Bearer 0"})
         assert member.listing({"authorization": "Bearer 0"}) is kept
         assert member.listing({"authorization": "Bearer 1"}) is not kept
@@ -128,7 +128,7 @@ async def test_what_breaks_unforeseen_ends_nothing_else(
     async with anyio.create_task_group() as tasks:
         directory = Router([one("a"), one("b", models=("m",))])
         await tasks.start(directory.run)
-        await directory.prepare(None, forwards=False)
+        await directory.readiness.prepare(None, forwards=False)
         assert [model["id"] for model in await directory.models({})] == ["m"]
         assert [model["id"] for model in await directory.models({})] == ["m"]
         await directory.aclose()

@@ -55,6 +55,12 @@ class RoutedBackend:
         self._notices = ThrottledWarnings(logging.getLogger("multilane.upstream"), _NOTICE_EVERY)
 
     @property
+    def dialect(self) -> str | None:
+        """The name of its dialect, once that is known."""
+        detected = self._backend.detector.dialect
+        return None if detected is None else detected.name
+
+    @property
     def takes_what_it_lists(self) -> bool:
         """Whether its table names no models."""
         return not self.options.models

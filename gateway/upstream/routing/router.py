@@ -13,6 +13,7 @@ from gateway.cpu_thread import run_in_cpu_thread
 from gateway.logs import ThrottledWarnings
 from gateway.upstream.history.refused_items import may_be_refused, refused_part, without
 from gateway.upstream.routing.model_names import ModelClaims, asked_as
+from gateway.upstream.routing.readiness import Readiness, run_detached
 from gateway.upstream.routing.routed_backend import RoutedBackend
 from gateway.upstream.routing.stream_start import fault_at_start, passes
 from gateway.upstream.transport.faults import BackendAnswered, backend_fault
@@ -55,15 +56,17 @@ class Router:
     def __init__(self, upstreams: Sequence[UpstreamOptions]) -> None:
         # Several upstreams at one address are one maker of items: each can read the others'.
         makers: dict[str, str] = {}
-        self._members = [
+        self.members = [
             RoutedBackend(one, self._spawn, makers.setdefault(one.place, one.name))
             for one in upstreams
         ]
-        self._named = {member.name: member for member in self._members}
+        self._named = {member.name: member for member in self.members}
         self._claims = ModelClaims(upstreams)
-        self._open = [member for member in self._members if member.takes_what_it_lists]
+        self._open = [member for member in self.members if member.takes_what_it_lists]
         #: Takes every model, so nothing has to be looked up.
-        self._lone = self._open[0] if len(self._members) == len(self._open) == 1 else None
+        self._lone = self._open[0] if len(self.members) == len(self._open) == 1 else None
+        #: Whether it is known how they speak.
+        self.readiness = Readiness(self.members, partial(self._taker, headers={}), self._spawn)
         self._notices = ThrottledWarnings(log)
         self._tasks: TaskGroup | None = None
 
@@ -79,21 +82,6 @@ class Router:
                 await anyio.sleep_forever()
         finally:
             self._tasks = None
-
-    async def prepare(self, model: str | None, *, forwards: bool) -> None:
-        """Detect all dialects before they are needed; who is away is asked again when needed.
-
-        Args:
-            model: The model of creates that name none.
-            forwards: Whether upstreams see the clients' keys; then those without a key of their own
-                are not asked before a client comes.
-        """
-        async with anyio.create_task_group() as tasks:
-            for member in self._members:
-                if not forwards or member.options.key is not None:
-                    mine = model is not None and self._taker(model, {}) is member
-                    named = model if mine else None
-                    tasks.start_soon(_run_detached, partial(member.prepare, named))
 
     async def open(
         self, body: Mapping[str, Any], items: Sequence[bytes], headers: Mapping[str, str]
@@ -147,7 +135,7 @@ class Router:
         Without a model it is the first upstream. Raises ClientFault if none takes the model.
         """
         if model is None:
-            return self._members[0], None
+            return self.members[0], None
         member = self._lone or await self._find(model, headers)
         if member is None:
             raise self._unknown(model, headers)
@@ -159,13 +147,13 @@ class Router:
         Each is owned by the upstream that takes it. An upstream that is away delays nothing. Raises
         UpstreamFault while shutting down.
         """
-        listings = [member.listing(headers) for member in self._members if member.lists]
+        listings = [member.listing(headers) for member in self.members if member.lists]
         for listing in listings:
             listing.refresh_if_due()
         for listing in listings:
             await listing.get()
         models: dict[str, dict[str, Any]] = {}
-        for member in self._members:
+        for member in self.members:
             for name, created in member.names(headers):
                 if name not in models and self._taker(name, headers) is member:
                     entry = {"id": name, "object": "model", "created": created}
@@ -174,7 +162,7 @@ class Router:
 
     async def aclose(self) -> None:
         """Close all connections to all of them."""
-        for member in self._members:
+        for member in self.members:
             await member.aclose()
 
     async def _ways(
@@ -252,7 +240,7 @@ class Router:
         """Return the upstream that takes the model, by what is known now."""
         at = self._claims.find(name)
         if at is not None:
-            return self._members[at]
+            return self.members[at]
         if len(self._open) == 1:
             return self._open[0]
         lists = [(member, member.listing(headers).models) for member in self._open]
@@ -262,7 +250,7 @@ class Router:
 
     def _unknown(self, name: str, headers: Mapping[str, str]) -> ClientFault:
         models: dict[str, None] = {}
-        for member in self._members:
+        for member in self.members:
             models |= dict.fromkeys(member.options.models)
             models |= {one: None for one, _ in member.names(headers)}
         names = list(models)
@@ -282,15 +270,7 @@ class Router:
     def _spawn(self, task: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if self._tasks is None or self._tasks.cancel_scope.cancel_called:
             raise backend_fault("The gateway is shutting down.", status=503)
-        self._tasks.start_soon(_run_detached, task)
-
-
-async def _run_detached(task: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run what nobody waits for; whatever breaks in it must not end the tasks beside it (D18)."""
-    try:
-        await task()
-    except Exception:
-        log.exception("asking an upstream broke by our own fault")
+        self._tasks.start_soon(run_detached, task)
 
 
 def _most_telling(faults: Sequence[UpstreamFault]) -> UpstreamFault:
