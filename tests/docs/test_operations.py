@@ -30,7 +30,8 @@ def test_all_commands_in_order(tmp_path: Path) -> None:
     lines += ["kill %1", "wait %1"]
     up = tmp_path / "up"
     up.write_text(
-        f"#!{sys.executable}\nimport socket\nsocket.create_connection(('127.0.0.1', {port}))\n"
+        f"#!{sys.executable}\nfrom urllib.request import urlopen\n"
+        f"urlopen('http://127.0.0.1:{port}/health')\n"
     )
     up.chmod(0o755)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MULTILANE_")}
