@@ -74,6 +74,7 @@ class _Socket:
         self.frames = bytearray()
         self.unsent = 0
         self.ended: int | None = None
+        self.rest = b""
 
     def bound(self, *_: object) -> None:
         """Nothing is ever full here."""
