@@ -41,7 +41,7 @@ MAX_REST: Final = 16 * 1024 * 1024
 MAX_VALUES, MAX_VALUES_IN_ONE = 250_000, 50_000
 #: Bytes and values of all that is no input: each snapshot may repeat it, once its shape is checked.
 MAX_SETTINGS, MAX_SETTING_VALUES = 2 * 1024 * 1024, 25_000
-#: Bytes of a string that is a whole input, and of a steer.
+#: Bytes of a string that is a whole input, of a steer, and of items for a conversation.
 MAX_TEXT = 4 * 1024 * 1024
 #: What an item may be called by.
 _NAMES: Final = ("id", "call_id", "approval_request_id")
@@ -105,17 +105,20 @@ def read_large(
         return FrameRefusal(fault.bare(), lane)
 
 
-def parse_large(data: bytes, what: str, max_items: int) -> dict[str, Any]:
+def parse_large(
+    data: bytes, what: str, max_items: int, max_settings: int = MAX_SETTINGS
+) -> dict[str, Any]:
     """Return the fields of a large create, its input's items encoded. Raises ClientFault.
 
     Args:
         data: The JSON of the create.
         what: Names it in the message of a fault.
         max_items: Items that its input may have.
+        max_settings: Bytes that all but its input may have.
     """
     fields, strings = _cut(data, what)
     try:
-        return _decoded(fields, strings, max_items)
+        return _decoded(fields, strings, max_items, max_settings)
     except ValueError as error:
         raise not_json(error, what) from None
 
@@ -138,9 +141,11 @@ def _cut(data: bytes, what: str) -> tuple[dict[str, Raw], LongStrings]:
         raise client_fault(f"The {what} has {error}.", "too_many_values") from None
 
 
-def _decoded(fields: dict[str, Raw], strings: LongStrings, max_items: int) -> dict[str, Any]:
+def _decoded(
+    fields: dict[str, Raw], strings: LongStrings, max_items: int, max_settings: int = MAX_SETTINGS
+) -> dict[str, Any]:
     """Return the fields of a create. Raises ClientFault, or ValueError if they are not JSON."""
-    decoded = _settings(fields, strings)
+    decoded = _settings(fields, strings, max_settings)
     if "input" in fields:
         decoded["input"] = _input(bytes(fields["input"]), strings, max_items)
     return decoded
@@ -152,7 +157,9 @@ def _short(fields: dict[str, Raw], key: str, strings: LongStrings) -> Any:
     return decode(strings.restore(data)) if strings.restored_size(data) < MAX_SETTINGS else {}
 
 
-def _settings(fields: dict[str, Raw], strings: LongStrings) -> dict[str, Any]:
+def _settings(
+    fields: dict[str, Raw], strings: LongStrings, max_bytes: int = MAX_SETTINGS
+) -> dict[str, Any]:
     """Return all fields but the input, which gets its place. Raises ClientFault or ValueError."""
     frame: dict[str, Any] = {}
     size = values = 0
@@ -164,8 +171,8 @@ def _settings(fields: dict[str, Raw], strings: LongStrings) -> dict[str, Any]:
         name = key.encode()
         size += strings.restored_size(name) + strings.restored_size(data)
         values += values_in(data)
-        if size > MAX_SETTINGS:
-            most = f"All fields but 'input' may have {MAX_SETTINGS} bytes together"
+        if size > max_bytes:
+            most = f"All fields but 'input' may have {max_bytes} bytes together"
             message = f"{most}, and with '{key[:64]}' they have more."
             raise client_fault(message, "value_too_large", key[:64])
         if values > MAX_SETTING_VALUES:

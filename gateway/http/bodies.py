@@ -10,7 +10,7 @@ from anyio.lowlevel import checkpoint
 from starlette.requests import ClientDisconnect
 
 from gateway.client.frames import parse
-from gateway.client.large_frames import is_large, parse_large
+from gateway.client.large_frames import MAX_SETTINGS, is_large, parse_large
 from gateway.client.turns import SHARE, TURNS
 from gateway.cpu_thread import run_in_cpu_thread
 from gateway.http.unpacking import UNPACKERS, Unpacker
@@ -22,13 +22,16 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 
-async def read_object(request: Request, most: int, max_items: int) -> tuple[dict[str, Any], bytes]:
+async def read_object(
+    request: Request, most: int, max_items: int, max_settings: int = MAX_SETTINGS
+) -> tuple[dict[str, Any], bytes]:
     """Return the JSON object in a body, and its bytes as they are unpacked.
 
     Args:
         request: The request.
         most: Bytes that the body may have.
         max_items: Items that its input may have, if the body is large (D33).
+        max_settings: Bytes that all but its input may have.
 
     Raises:
         ClientFault: It is not JSON (400, 415), is packed in a way that is unknown here (415), or
@@ -48,7 +51,7 @@ async def read_object(request: Request, most: int, max_items: int) -> tuple[dict
             return parse(body, "body"), body
         finally:
             TURNS.busy_until = max(TURNS.busy_until, start) + 2 * (perf_counter() - start)
-    return await run_in_cpu_thread(parse_large, body, "body", max_items), body
+    return await run_in_cpu_thread(parse_large, body, "body", max_items, max_settings), body
 
 
 async def read_body(request: Request, most: int) -> bytes:

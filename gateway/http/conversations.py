@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gateway.client.frames import check_items, check_metadata
+from gateway.client.large_frames import MAX_TEXT
 from gateway.cpu_thread import run_in_cpu_thread
 from gateway.http.bodies import read_object
 from gateway.http.paging import included, item_list, page_of
@@ -159,7 +160,8 @@ class ConversationRequests:
 
     async def _body(self, request: Request) -> dict[str, Any]:
         settings = self._settings
-        body, _ = await read_object(request, settings.max_frame_bytes, settings.max_chain)
+        most = settings.max_frame_bytes, settings.max_chain
+        body, _ = await read_object(request, *most, max_settings=MAX_TEXT)
         return body
 
     async def _conversation(self, key_id: str, request: Request) -> Conversation:

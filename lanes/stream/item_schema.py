@@ -21,13 +21,17 @@ class Seal(NamedTuple):
     Attributes:
         shown: Whether the client asked for it.
         made_by: Who made it, and alone can read it; None where that is not known.
+        done: Whether that was done before: the item is as its client got it, and stays so.
     """
 
     shown: bool
     made_by: Mapping[str, Any] | None = None
+    done: bool = False
 
     def show(self, item: dict[str, Any]) -> None:
         """Leave it out of an item that a client gets, or say whose it is."""
+        if self.done:
+            return
         if item["type"] == "reasoning":
             if not self.shown or not item.get("encrypted_content"):
                 item.pop("encrypted_content", None)

@@ -50,7 +50,8 @@ def end_event(final: bytes) -> bytes:
 
 
 def _rebuild(final: dict[str, Any], index: int, emit: Emit) -> None:
-    item = Item(final, index, final["id"], final.get("call_id", ""), Seal(shown=True))
+    seal = Seal(shown=True, done=True)
+    item = Item(final, index, final["id"], final.get("call_id", ""), seal)
     item.start(emit)
     item.finish(final)
     item.close(emit, "incomplete" if final.get("status") in _UNFINISHED else "completed")

@@ -129,6 +129,16 @@ async def test_an_item_that_is_too_large() -> None:
         await on.turn("a", conversation=name, input="small")
 
 
+@pytest.mark.parametrize("count", [1, 20])
+async def test_items_as_large_as_may_be(count: int) -> None:
+    async with stand() as on:
+        sizes = [(4 << 20) // count - 200] * count
+        name = await begin(on, *(user("x" * size) for size in sizes))
+        body = {"items": [user("y" * size) for size in sizes]}
+        assert (await ask(on, "POST", f"/{name}/items", body))[0] == 200
+        assert [len(text) for text in await texts(on, name)] == sizes * 2
+
+
 async def test_many_items_are_too_many() -> None:
     async with stand(max_chain=3) as on:
         name = await begin(on, user("1"), user("2"))

@@ -90,3 +90,30 @@ def test_whatever_a_backend_sent(body: list[Received], cut: bool) -> None:
 def test_the_end_is_of_the_status(status: str, end: str) -> None:
     final = {**json.loads(play([]).run.final or b"{}"), "status": status, "output": []}
     assert rebuilt(json.dumps(final).encode())[-1]["type"] == end
+
+
+MARKS = st.fixed_dictionaries(
+    {"upstream": st.sampled_from(["default", "cloud"]), "dialect": st.sampled_from(["chat", "x"])},
+    optional={"keys": st.just(["signature"]), "inner": st.just({"upstream": "", "dialect": "x"})},
+)
+
+
+@given(
+    st.fixed_dictionaries(
+        {"summary": st.just([])},
+        optional={
+            "encrypted_content": st.sampled_from(["gAAA", "multilane.1.e30="]),
+            "made_by": MARKS,
+            "signature": st.just("s"),
+            "content": st.just([{"type": "reasoning_text", "text": "so"}]),
+        },
+    )
+)
+def test_reasoning_is_as_its_client_got_it(fields: dict[str, Any]) -> None:
+    begun = {"type": "response.created", "response": {"id": "r", "model": "m"}}
+    response = play([begun]).terminal
+    item = {"id": f"rs_{'0' * 32}", "type": "reasoning", **fields}
+    ended = {"status": "completed", "error": None, "completed_at": 1, "output": [item]}
+    again = rebuilt(encode({**response, **ended, "incomplete_details": None}))
+    judge(again)
+    assert done(again) == again[-1]["response"]["output"] == [item]
