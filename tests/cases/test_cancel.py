@@ -235,8 +235,10 @@ async def test_what_waits_for_the_store_is_taken_back(monkeypatch: pytest.Monkey
         await on.usable("a")
 
 
-async def test_frames_that_arrive_together() -> None:
+async def test_frames_that_arrive_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are read at once, so that the create is cancelled in the moment in which it starts."""
+    for reader in ("connection", "socket"):  # on a busy machine they would be read in two turns
+        monkeypatch.setattr(f"gateway.client.{reader}.SHARE", 60.0)
     async with standing() as wire, raw(wire.port) as client:
         create = {"type": "response.create", "model": "m", "input": "hi", "stream_id": "a"}
         frames = [create, {"type": "response.cancel", "stream_id": "a"}, {**create, "input": "2"}]

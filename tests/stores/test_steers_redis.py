@@ -105,7 +105,7 @@ async def test_few_connections_serve_many_callers(kept: RedisPlace) -> None:
 
 
 async def test_the_lease_ends_by_itself(kept: RedisPlace) -> None:
-    they = Lease(kept.client, "they", ttl=0.02, prefix=kept.prefix)
+    they = Lease(kept.client, "they", ttl=2.0, prefix=kept.prefix)
     theirs = RedisSteerStore(kept.client, they, prefix=kept.prefix)
     left = record(response(), owner="they")
     await theirs.append(left)  # gives the first sign of life by itself

@@ -224,7 +224,9 @@ async def test_steers_around_the_end(behind: Behind, monkeypatch: pytest.MonkeyP
     failed = {text for text, verdict in race.verdicts.items() if verdict == "failed"}
     assert committed <= race.taken.keys()
     assert failed.isdisjoint(race.taken) or behind.steering == "native"
-    assert len(committed) > len(race.verdicts) / 4
+    # Both ends of the race were met; a busy machine loses more of them.
+    assert len(committed) > len(race.verdicts) / 10
+    assert failed
 
 
 async def test_any_creates_and_steers(behind: Behind) -> None:
