@@ -19,6 +19,6 @@ def warnings(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[], list[str]]:
     for module in (omissions, chat_omissions, flat_tools):
-        monkeypatch.setattr(module.NOTICES, "_last", {})
+        monkeypatch.setattr(module.NOTICES._throttle, "_last", {})
     caplog.set_level(logging.WARNING, "multilane.dialect")
     return lambda: [record.getMessage() for record in caplog.records]

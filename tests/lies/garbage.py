@@ -34,7 +34,6 @@ GARBAGE: dict[str, bytes] = {
     "digits": data('{"type":' + "9" * 5000 + "}"),
     "html lines": b"<!doctype html>\n<p>502 Bad Gateway</p>\n\n",
     "binary": bytes(range(256)) * 4,
-    "a chat completion": data({"object": "chat.completion", "choices": [{"message": {}}]}),
     "other lines": b"".join(reply("abc")).replace(b"data:", b"body:"),
     "utf-16": "".join(map(bytes.decode, reply("abc"))).encode("utf-16"),
     "torn ndjson": b'{"type":"ping"}\n{"type":"response.comple',
@@ -121,13 +120,11 @@ ERRORS: dict[str, tuple[bytes, str, str]] = {
 }
 
 HTML = b"<html><head><title>502</title></head><body><h1>Bad Gateway</h1></body></html>"
-_CHAT = {"object": "chat.completion", "choices": [{"message": {"content": "abc"}}]}
 
 #: Whole answers: the status, the headers, the body, and the error they become.
 ANSWERS: dict[str, tuple[int, dict[str, str], Any, str]] = {
     "html with 200": (200, {"content-type": "text/html"}, HTML, "502 server_error"),
     "html with 500": (500, {"content-type": "text/html"}, HTML, "500 server_error"),
-    "a chat completion": (200, {}, _CHAT, "502 server_error"),
     "an error with 200": (200, {}, {"error": {"message": "m", "code": "c"}}, "500 c"),
     "an error with 200 and a number": (
         200,

@@ -45,6 +45,7 @@ def test_every_field_can_come_from_the_environment_and_the_file(
         "upstream_transport": "websocket",
         "steering": "native",
         "compaction": "native",
+        "access_log": "debug",
         "compaction_keys": "words that nobody guesses".replace(" ", "-"),
     }
     defaults = Settings()
