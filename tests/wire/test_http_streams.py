@@ -127,7 +127,9 @@ async def test_a_gateway_that_stops_lets_them_finish() -> None:
             assert late.status == 503
             assert (await late.json())["error"]["code"] == "server_shutting_down"
             assert int(late.headers["retry-after"]) > 0
-        async with requested(stand.url.removesuffix("/v1"), "GET", "/ready?exclude=upstreams&exclude=store") as health:
+        async with requested(
+            stand.url.removesuffix("/v1"), "GET", "/ready?exclude=upstreams&exclude=store"
+        ) as health:
             assert health.status == 503
         for exchange in exchanges:
             await exchange.send(*reply("ok")[2:])

@@ -24,11 +24,23 @@ class JsonLines:
 
     A value may go on over several lines, and may end with the body. Line ends are normalised by
     `SseSplitter`, which finds out that a body is one of these. `max_event_bytes` bounds a value.
+    `is_stream` says that the body began as an event stream: there a line without a field is ignored
+    unless it is a value, so one that turns out to be none is dropped.
     """
 
-    __slots__ = ("_framed", "_limit", "_lines", "_name", "_pending", "_room", "_tries")
+    __slots__ = (
+        "_framed",
+        "_is_stream",
+        "_limit",
+        "_lines",
+        "_name",
+        "_pending",
+        "_room",
+        "_tries",
+    )
 
-    def __init__(self, max_event_bytes: int) -> None:
+    def __init__(self, max_event_bytes: int, *, is_stream: bool = False) -> None:
+        self._is_stream = is_stream
         self._limit = max_event_bytes
         self._pending: list[bytes] = []  # of the line that has not ended
         self._lines: list[bytes] = []  # of the value that has not ended
@@ -105,6 +117,8 @@ class JsonLines:
         """End the value."""
         data = b"\n".join(self._lines)
         self._lines.clear()
+        if self._is_stream and not self._framed and not is_whole(data):
+            return
         events.extend((self._name, one) for one in _elements(data))
         self._name = None
 

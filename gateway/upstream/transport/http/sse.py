@@ -121,14 +121,14 @@ class SseSplitter:
         self._spread = by_lines is None
         if not by_lines:
             return b""
-        self._read_lines()
+        self._read_lines(is_stream=True)
         lines = bytes(pending)
         pending.clear()
         return lines
 
-    def _read_lines(self) -> None:
+    def _read_lines(self, *, is_stream: bool = False) -> None:
         """Take each line for itself from here on; `_unusual` keeps the usual way clear of it."""
-        self._lines, self._unusual = JsonLines(self._limit), True
+        self._lines, self._unusual = JsonLines(self._limit, is_stream=is_stream), True
 
     def _measure(self, data: bytes) -> None:
         if any(len(block) > self._limit for block in data.split(b"\n\n")):
@@ -192,19 +192,26 @@ def _events(block: bytes) -> list[Event]:
     """Return the event of a block of lines; several where it holds several whole values."""
     name: str | None = None
     values: list[bytes] = []
+    names: list[str | None] = []  # what was said before each value
     others: list[bytes] = []  # the standard ignores them, but some hold a value without `data:`
     for line in block.split(b"\n"):
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if field == b"data":
             values.append(value)
+            names.append(name)
         elif field == b"event":
             name = _named(line, value)
         elif field == b"error" and value[:1] == b"{":
-            name, values = "error", [*values, value]
+            name = "error"
+            values.append(value)
+            names.append(name)
         elif field not in (b"", b"id", b"retry"):
             others.append(line)
-    return [(name, data) for data in data_of(values, others)]
+    several = data_of(values, others)
+    if several is values:  # events whose blank lines are missing
+        return list(zip(names, values, strict=True))
+    return [(name, data) for data in several]
 
 
 def _named(line: bytes, value: bytes) -> str | None:
