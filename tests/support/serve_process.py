@@ -92,7 +92,8 @@ def _spawned(where: Path, words: list[str]) -> Iterator[subprocess.Popen[bytes]]
     with subprocess.Popen(
         [sys.executable, "-m", "gateway", *words],
         cwd=where,
-        env=environment | {"PYTHONPATH": ROOT},
+        # Each has an engine of its own: another test's would end with that test.
+        env=environment | {"PYTHONPATH": ROOT, "MULTILANE_STATE_DIR": str(where / "s")},
         stderr=subprocess.PIPE,
     ) as child:
         try:
