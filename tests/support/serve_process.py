@@ -30,6 +30,7 @@ class Process:
     fake: ScriptedUpstream
     port: int
     child: subprocess.Popen[bytes]
+    log: Path
 
     @property
     def url(self) -> str:
@@ -54,12 +55,21 @@ class Process:
     async def ends(self, within: float = HANG) -> str:
         """It ends by itself with exit code 0, and nothing went wrong; what it logged."""
         with anyio.fail_after(within):
-            _, said = await anyio.to_thread.run_sync(self.child.communicate, abandon_on_cancel=True)
-        text: str = said.decode()
+            await anyio.to_thread.run_sync(self.child.wait, abandon_on_cancel=True)
+        text = self.log.read_text("utf-8")
         assert self.child.returncode == 0, text
         assert "Traceback" not in text, text
         assert "ERROR" not in text, text
         return text
+
+    async def says(self, words: str) -> str:
+        """Wait for a line with these words in its log, and return the last one."""
+        with anyio.fail_after(HANG):
+            while True:
+                lines = [one for one in self.log.read_text("utf-8").splitlines() if words in one]
+                if lines:
+                    return lines[-1]
+                await anyio.sleep(0.02)
 
 
 @asynccontextmanager
@@ -81,28 +91,32 @@ async def process(
             words += ["--upstream", fake.url, "--dialect", "openai"]
         else:
             (where / "multilane.toml").write_text(config(fake.url), "utf-8")
-        with _spawned(where, words) as child:
+        log = where / f"{port}.log"
+        with _spawned(where, words, log) as child:
             await _listening(port)
-            yield Process(fake, port, child)
+            yield Process(fake, port, child, log)
 
 
 @contextmanager
-def _spawned(where: Path, words: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+def _spawned(where: Path, words: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a gateway whose log is a file: a full pipe that nobody reads would hold it up."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MULTILANE_")}
-    with subprocess.Popen(
-        [sys.executable, "-m", "gateway", *words],
-        cwd=where,
-        # Each has an engine of its own: another test's would end with that test.
-        env=environment | {"PYTHONPATH": ROOT, "MULTILANE_STATE_DIR": str(where / "s")},
-        stderr=subprocess.PIPE,
-    ) as child:
+    with (
+        log.open("wb") as file,
+        subprocess.Popen(
+            [sys.executable, "-m", "gateway", *words],
+            cwd=where,
+            # Each has an engine of its own: another test's would end with that test.
+            env=environment | {"PYTHONPATH": ROOT, "MULTILANE_STATE_DIR": str(where / "s")},
+            stderr=file,
+        ) as child,
+    ):
         try:
             yield child
         finally:
             if child.poll() is None:
                 child.kill()
-                assert child.stderr is not None
-                sys.stderr.write(child.stderr.read().decode())
+                sys.stderr.write(log.read_text("utf-8"))
 
 
 async def _listening(port: int) -> None:
