@@ -7,17 +7,12 @@ import json
 import re
 import ssl
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
-from ipaddress import IPv4Address
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, Final
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from websockets.asyncio.server import serve
 
+from bench.loopback_certificate import key_and_certificate
 from bench.pipeline import sse
 
 if TYPE_CHECKING:
@@ -134,7 +129,7 @@ async def upstream(kind: str, events: list[dict[str, Any]]) -> AsyncIterator[lis
     with NamedTemporaryFile(suffix=".pem") as file:
         tls = None
         if kind == "https":
-            file.write(_certificate())
+            file.write(key_and_certificate())
             file.flush()
             tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             tls.load_cert_chain(file.name)
@@ -157,20 +152,3 @@ def _answering(events: list[dict[str, Any]]) -> Any:
                 await socket.send(json.dumps({**event, **name}))
 
     return answer
-
-
-def _certificate() -> bytes:
-    """Return a key and its self-signed certificate for 127.0.0.1."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "loopback")])
-    now = datetime.now(UTC)
-    names = x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))])
-    built = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(names, critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return private + built.public_bytes(Encoding.PEM)

@@ -25,7 +25,7 @@ BENCHES = {
 #: `stalls` has a test of its own.
 PARTS = {"__init__", "compare", "hostile_peers", "measure", "pipeline", "probed_gateway", "soak"}
 PARTS |= {"breaking_relay", "commands", "given_back", "http_visitors", "stalls", "visits"}
-PARTS |= {"crowds", "stalling_frames", "stalling_upstreams"}
+PARTS |= {"crowds", "loopback_certificate", "stalling_frames", "stalling_upstreams"}
 
 
 def run(module: str, *options: str) -> str:

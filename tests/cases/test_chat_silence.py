@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import pytest
 
+from gateway.upstream.responses_stream import ResponsesStream
 from tests.dialects.chatting import DONE, Chunk, body, call, chunk, counted, text
 from tests.support.gateway_stand import Stand, stand
 from tests.support.hang_guard import HANG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 COMMENT = b": OPENROUTER PROCESSING\n\n"
 EMPTY = body([{**chunk(), "choices": []}], done=False)
@@ -32,6 +37,7 @@ async def unended(on: Stand, *chunks: Chunk | bytes, beat: bytes = b"", lane: st
             response: Chunk = await on.client.ended(lane)
     finally:
         beating.cancel()
+        await asyncio.wait([beating])
     return response
 
 
@@ -55,13 +61,23 @@ async def test_the_usage_may_come_within_the_grace() -> None:
         assert response["usage"]["total_tokens"] == 5
 
 
-async def test_what_comes_within_the_grace_prolongs_it() -> None:
+async def test_what_comes_within_the_grace_prolongs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    timers: list[asyncio.TimerHandle] = []
+    await_end = ResponsesStream._await_end
+
+    def noted(stream: ResponsesStream, finish: Callable[[], None]) -> None:
+        await_end(stream, finish)
+        assert stream._timer is not None
+        timers.append(stream._timer)
+
+    monkeypatch.setattr(ResponsesStream, "_await_end", noted)
     async with stand(dialect="chat", retries=0, idle_timeout=HANG * 2) as on:
         exchange = await on.asked("a")
-        await exchange.send(body([chunk("stop", content="1")], done=False))
-        for piece in "234":
-            await asyncio.sleep(1)  # the timer is what is tested
-            await exchange.send(body([*text(piece)], done=False))
+        for one in (chunk("stop", content="1"), *text("2"), *text("3"), *text("4")):
+            await exchange.send(body([one], done=False))
+            await on.client.until("response.output_text.delta", lane="a")
+        assert len(timers) == 4
+        assert [timer.cancelled() for timer in timers] == [True, True, True, False]
         await exchange.send(body([counted()]) + DONE)
         response = await on.client.ended("a")
         assert response["output"][0]["content"][0]["text"] == "1234"
