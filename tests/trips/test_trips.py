@@ -52,6 +52,8 @@ async def test_a_create_with_a_parent_up_to_the_upstream_request() -> None:
         with recorded(_CLIENT_READ, _UPSTREAM_WRITE) as trip:
             await on.turn("a", previous_response_id=parent["id"])
     _within(trip, 28, 42)
+    # What does not compact asks nothing of it.
+    assert not [file for file in trip.files if "compact" in file or "seals" in file]
 
 
 async def test_a_steer_up_to_the_request_of_the_successor() -> None:
