@@ -19,11 +19,29 @@ def _messages(count: int, text: bytes) -> bytes:
     return _create(b'"input":[%b]' % b",".join([_TEXT % text] * count))
 
 
-def _image(size: int) -> bytes:
+def _picture(size: int) -> bytes:
     part = b'{"type":"input_image","image_url":"data:image/png;base64,%b"}' % (
         b"QUJD" * (size // 4)
     )
-    return _create(b'"input":[{"role":"user","content":[%b]}]' % part)
+    return b'{"role":"user","content":[%b]}' % part
+
+
+def _compacted(item: bytes) -> bytes:
+    return _create(b'"input":[%b,{"type":"compaction_trigger"}]' % item)
+
+
+def _managed(item: bytes) -> bytes:
+    before = b'{"role":"user","content":"x"},{"role":"assistant","content":"x"}'
+    entry = b'{"type":"compaction","compact_threshold":1000}'
+    return _create(b'"context_management":[%b],"input":[%b,%b]' % (entry, before, item))
+
+
+def _output(size: int) -> bytes:
+    call = b'{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}'
+    output = b'{"type":"function_call_output","call_id":"c","output":"%b"}' % (
+        b"word " * (size // 5)
+    )
+    return b"%b,%b" % (call, output)
 
 
 def _steer(size: int) -> bytes:
@@ -38,7 +56,7 @@ FRAMES: dict[str, Callable[[int], bytes]] = {
     "pairs of metadata": lambda n: _create(
         b'"input":"x","metadata":{%b}' % b",".join(b'"%x":"x"' % i for i in range(n // 14))
     ),
-    "one base64 string": _image,
+    "one base64 string": lambda n: _create(b'"input":[%b]' % _picture(n)),
     "strings of 30 KB": lambda n: _messages(n // 30_000, b"word " * 6000),
     "nested arrays": lambda n: _create(b'"input":' + b"[" * n),
     "escapes": lambda n: _messages(1, b"\\u0041" * (n // 6)),
@@ -51,6 +69,9 @@ FRAMES: dict[str, Callable[[int], bytes]] = {
         b'"input":[{"type":"compaction","encrypted_content":"ml1.0123456789abcdef.%b"}]'
         % (b"A" * n)
     ),
+    "a text to compact": lambda n: _compacted(_TEXT % (b"word " * (n // 5))),
+    "an image to compact": lambda n: _managed(_picture(n)),
+    "an output to compact": lambda n: _managed(_output(n)),
     "instructions": lambda n: _create(b'"input":"x","instructions":"%b"' % (b"x" * n)),
     "a small frame of items": lambda _: _create(b'"input":[%b{}]' % (b"{}," * 21_000)),
     "as many items as go": lambda _: _messages(9_000, b"x"),

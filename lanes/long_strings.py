@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from lanes.codec import decode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 #: Bytes from which on a string is cut out.
 LONG: Final = 4096
@@ -30,6 +30,8 @@ _WINDOW: Final = 256 * 1024
 _BACKSLASH: Final = ord("\\")
 #: What a string holds, up to its end or to an escape that the window cuts.
 _CONTENT: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+#: Bytes of a character at most.
+_CHARACTER: Final = 4
 #: How long the number in a mark is, and what follows it.
 _DIGITS, _TAIL = 8, 2
 
@@ -91,19 +93,35 @@ class LongStrings:
 
     def restore(self, data: bytes) -> bytes:
         """Return JSON with the strings in the place of their marks."""
-        head, *parts = data.split(self._mark)
-        if not parts:
-            return data
-        pieces: list[bytes | memoryview] = [head]
-        for part in parts:
-            pieces += (self._strings[int(part[:_DIGITS])], part[_DIGITS + _TAIL :])
-        return joined(pieces)
+        pieces = self._pieces(data)
+        return joined(pieces) if len(pieces) > 1 else data
 
     def restored_size(self, data: bytes) -> int:
         """Return how many bytes `restore` would make of it."""
         parts = data.split(self._mark)[1:]
         marks = len(parts) * (len(self._mark) + _DIGITS + _TAIL)
         return len(data) - marks + sum(len(self._strings[int(part[:_DIGITS])]) for part in parts)
+
+    def excerpt(self, text: str, most: int) -> str:
+        """Return a text with its strings; of one that is far too long, both ends.
+
+        Args:
+            text: The text, out of JSON that was cut.
+            most: Characters that there are at each end at least.
+        """
+        pieces = self._pieces(text.encode())
+        room = most * _CHARACTER
+        if sum(map(len, pieces)) <= 2 * room:
+            return joined(pieces).decode()
+        ends = _head(pieces, room), _tail(pieces, room)
+        return "".join(end.decode(errors="ignore") for end in ends)
+
+    def _pieces(self, data: bytes) -> list[bytes | memoryview]:
+        head, *parts = data.split(self._mark)
+        pieces: list[bytes | memoryview] = [head]
+        for part in parts:
+            pieces += (self._strings[int(part[:_DIGITS])], part[_DIGITS + _TAIL :])
+        return pieces
 
     def _bound(self, rest: int, values: int) -> None:
         if self._max_rest is not None and rest > self._max_rest:
@@ -160,6 +178,20 @@ def joined(pieces: Iterable[bytes | memoryview]) -> bytes:
         for at in range(0, len(view), _WINDOW):
             whole.write(view[at : at + _WINDOW])
     return whole.getvalue()
+
+
+def _head(pieces: Sequence[bytes | memoryview], size: int) -> bytes:
+    head = b""
+    for piece in pieces:
+        head += piece[: size - len(head)]
+    return head
+
+
+def _tail(pieces: Sequence[bytes | memoryview], size: int) -> bytes:
+    tail = b""
+    for piece in reversed(pieces):
+        tail = bytes(piece[max(0, len(piece) + len(tail) - size) :]) + tail
+    return tail
 
 
 def string_end(data: bytes, at: int) -> int:

@@ -7,7 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gateway.client.large_frames import is_large, read_large
-from gateway.cpu_thread import run_in_cpu_thread
+from lanes.cpu_thread import run_in_cpu_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable

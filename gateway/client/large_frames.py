@@ -27,6 +27,7 @@ from lanes.codec import decode, encode
 from lanes.errors import ClientFault
 from lanes.frames import CANCEL
 from lanes.history.entries import EncodedItem, input_items, too_many_items
+from lanes.history.short_items import restore_names
 from lanes.long_strings import LongStrings, TooMuch, values_in
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ MAX_VALUES, MAX_VALUES_IN_ONE = 250_000, 50_000
 MAX_SETTINGS, MAX_SETTING_VALUES = 2 * 1024 * 1024, 25_000
 #: Bytes of a string that is a whole input, of a steer, and of items for a conversation.
 MAX_TEXT = 4 * 1024 * 1024
-#: What an item may be called by.
-_NAMES: Final = ("id", "call_id", "approval_request_id")
 
 _read_any = msgspec.json.Decoder(Raw).decode
 _read_object = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -204,9 +203,7 @@ def _item(data: bytes, strings: LongStrings, index: int) -> Any:
     item = decode(data)
     if not isinstance(item, dict):
         return item  # a later check refuses it
-    for name in _NAMES:
-        if isinstance(value := item.get(name), str) and len(value) < LARGE:
-            item[name] = strings.restore(value.encode()).decode()
+    restore_names(item, strings)
     return EncodedItem(item, strings.restore(encode(item)))
 
 

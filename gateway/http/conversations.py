@@ -11,12 +11,12 @@ from starlette.routing import Route
 
 from gateway.client.frames import check_items, check_metadata
 from gateway.client.large_frames import MAX_TEXT
-from gateway.cpu_thread import run_in_cpu_thread
 from gateway.http.bodies import read_object
 from gateway.http.paging import included, item_list, page_of
 from lanes.codec import encode
 from lanes.conversations.items import given_items, shown
 from lanes.conversations.turn import conversation_not_found
+from lanes.cpu_thread import run_in_cpu_thread
 from lanes.errors import ClientFault
 from lanes.events import new_id
 from lanes.history.archive import translated

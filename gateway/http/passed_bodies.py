@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.client.frames import not_json
 from gateway.client.large_frames import LARGE
-from gateway.cpu_thread import run_in_cpu_thread
 from gateway.http.bodies import read_body
 from gateway.http.json_field import last_field
 from gateway.http.multipart import FormField, boundary_of
 from lanes.codec import decode, encode
+from lanes.cpu_thread import run_in_cpu_thread
 from lanes.errors import ClientFault
 from lanes.long_strings import joined
 

@@ -11,12 +11,12 @@ from starlette.routing import Match, Route
 from gateway.client.large_frames import LARGE
 from gateway.config.configured_upstreams import default_model
 from gateway.config.passed_paths import STATELESS, is_below, relative
-from gateway.cpu_thread import run_in_cpu_thread
 from gateway.http.keyed import key_of
 from gateway.http.passed_answers import PassedAnswer
 from gateway.http.passed_bodies import read_beginning
 from gateway.http.passed_headers import sent_headers
 from gateway.upstream.transport.http.outgoing import OutgoingRequest
+from lanes.cpu_thread import run_in_cpu_thread
 from lanes.errors import ClientFault
 
 if TYPE_CHECKING:

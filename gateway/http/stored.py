@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from starlette.responses import Response
 
-from gateway.cpu_thread import run_in_cpu_thread
 from gateway.http.answers import StreamedAnswer
 from gateway.http.collector import said
 from gateway.http.conversations import listed
@@ -19,6 +18,7 @@ from gateway.http.mirror import mirror
 from gateway.http.paging import included, page_of
 from gateway.http.queries import flag, number
 from lanes.codec import encode
+from lanes.cpu_thread import run_in_cpu_thread
 from lanes.errors import ClientFault
 from lanes.history.archive import ArchiveUnavailable, translated
 from lanes.stores.background import ResponseName, ended_with_its_process

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from gateway.cpu_thread import run_in_cpu_thread
 from gateway.logs import Outage, ThrottledWarnings
 from gateway.upstream import model_list
 from gateway.upstream.chat import stream as chat
@@ -22,6 +21,7 @@ from gateway.upstream.transport.http.client import HttpClient
 from gateway.upstream.transport.websocket.client import WebSocketClient
 from gateway.upstream.transport.websocket.limits import WebSocketLimits
 from gateway.upstream.wrapped_steering import WrappedSteering
+from lanes.cpu_thread import run_in_cpu_thread
 from lanes.errors import UpstreamFault
 from lanes.history.makers import Maker
 from lanes.ports import OwnCompaction, Stream

@@ -8,18 +8,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
-from anyio.to_thread import run_sync
 
-from lanes.codec import decode, encode
+from lanes.codec import encode
 from lanes.compaction.compacting_stream import CompactingStream, CompactionSteps
 from lanes.compaction.context import (
     check_outputs,
     cut,
     expanded,
-    is_standing,
     latest,
     opened,
     seal_of,
+    standing,
     summary_message,
 )
 from lanes.compaction.estimate import estimated_tokens
@@ -27,6 +26,7 @@ from lanes.compaction.fitting import open_fitting
 from lanes.compaction.plan import plan
 from lanes.compaction.summary import summary_body, summary_request
 from lanes.compaction.truncation import shorter
+from lanes.cpu_thread import run_in_cpu_thread
 from lanes.errors import ClientFault, Fault, unreadable_compaction
 from lanes.history.archive import translated
 from lanes.history.entries import COMPACTION, COMPACTION_TRIGGER
@@ -139,7 +139,8 @@ class Compactor:
         if place is None:
             return items
         before, behind = items[:place], items[place + 1 :]
-        seal, at = seal_of(items[place]), place - len(items) + own
+        seal = await _aside(items[place : place + 1], partial(seal_of, items[place]))
+        at = place - len(items) + own
         if not is_seal(seal):
             if not (await self._upstream.compaction(body["model"], self._headers)).reads:
                 raise unreadable_compaction(_param(at))
@@ -208,11 +209,11 @@ class Compactor:
         """Return how many tokens the answer's input has, counted as far as possible."""
         parent, start = request.parent, len(request.items) - request.own
         own = request.items[start:]
-        if parent is not None and latest(own) is None:
+        if parent is not None and await _aside(own, partial(latest, own)) is None:
             counted = await self._counted(parent)
             if counted is not None:
-                return counted + estimated_tokens(own, {})
-        return estimated_tokens(items, request.body)
+                return counted + await _aside(own, partial(estimated_tokens, own, {}))
+        return await _aside(items, partial(estimated_tokens, items, request.body))
 
     async def _counted(self, parent: Node) -> int | None:
         """Return how many tokens the backend counted when the parent ended."""
@@ -227,8 +228,8 @@ class Compactor:
 
 
 async def _aside(items: Sequence[bytes], work: Callable[[], T]) -> T:
-    """Return what reads a history, read in a thread if that takes milliseconds."""
-    return await run_sync(work) if sum(map(len, items)) > THREAD_OVER else work()
+    """Return what reads a history, in a thread if that takes milliseconds (D33)."""
+    return await run_in_cpu_thread(work) if sum(map(len, items)) > THREAD_OVER else work()
 
 
 async def _shorter(items: list[bytes], *, within_turns: bool = False) -> list[list[bytes]]:
@@ -261,7 +262,7 @@ def _triggered(body: Mapping[str, Any], items: list[bytes]) -> CompactionPlan:
     if not planned.fits:
         message = "What has to be kept word for word is too large for a compaction item."
         raise ClientFault(message, code="value_too_large", param="input")
-    if all(is_standing(decode(data)) for data in planned.summarised):
+    if len(standing(planned.summarised)) == len(planned.summarised):
         message = (
             "There is nothing to compact: the input has no message and no call with its output."
         )

@@ -14,7 +14,7 @@ import msgspec
 from lanes.codec import decode, encode
 from lanes.compaction.prompt import SUMMARY_INTRODUCTION
 from lanes.history.entries import COMPACTION, answers, calls_of, invalid
-from lanes.long_strings import without_long_strings
+from lanes.history.short_items import ShortItems
 from lanes.stores.seals import MAX_SEAL, SEAL_MARK
 
 if TYPE_CHECKING:
@@ -49,8 +49,10 @@ def opened(content: bytes) -> Compacted:
 def latest(items: Sequence[bytes]) -> int | None:
     """Return the place of the latest compaction item, if there is one."""
     for place in range(len(items) - 1, -1, -1):
-        if b'"compaction"' in items[place] and _names(items[place]).get("type") == COMPACTION:
-            return place
+        if b'"compaction"' in items[place]:
+            item = ShortItems().read(items[place])
+            if item.get("type") == COMPACTION:
+                return place
     return None
 
 
@@ -79,12 +81,13 @@ def is_standing(item: Item) -> bool:
 
 def standing(items: Iterable[bytes]) -> list[bytes]:
     """Return the items of the system and the developer."""
-    return [data for data in items if is_standing(_names(data))]
+    read = ShortItems().read
+    return [data for data in items if is_standing(read(data))]
 
 
 def is_window(items: Iterable[bytes]) -> bool:
     """Return whether there is a user's message and nothing that the assistant or a tool made."""
-    roles = {role_of(_names(data)) for data in items}
+    roles = set(map(role_of, map(ShortItems().read, items)))
     return "user" in roles and roles <= {"user", "system", "developer"}
 
 
@@ -111,19 +114,15 @@ def summary_message(summary: str) -> bytes:
     return encode({"type": "message", "role": "user", "content": [part]})
 
 
-def is_summary(item: Item) -> bool:
+def is_summary(item: bytes) -> bool:
     """Return whether an item is the message of a summary."""
-    content = item.get("content")
-    first = content[0] if isinstance(content, list) and content else None
-    text = first.get("text") if isinstance(first, dict) else None
-    return isinstance(text, str) and text.startswith(SUMMARY_INTRODUCTION)
+    return item.startswith(_SUMMARY_HEAD)
 
 
 def check_outputs(items: Iterable[bytes]) -> None:
     """Raise ClientFault if an output answers a call that no item before it owns."""
     calls = set()
-    for data in items:
-        item = decode(data)
+    for item in map(ShortItems().read, items):
         call = answers(item)
         if call is not None and call not in calls:
             kind = item["type"].replace("_", " ")
@@ -131,7 +130,5 @@ def check_outputs(items: Iterable[bytes]) -> None:
         calls |= set(calls_of(item))
 
 
-def _names(data: bytes) -> Item:
-    """Return an item of which only the short strings are wanted."""
-    item: Item = decode(without_long_strings(data))
-    return item
+#: What the message of every summary begins with.
+_SUMMARY_HEAD: Final = summary_message("").removesuffix(b'"}]}')

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw
 
-from lanes.codec import decode, encode
 from lanes.compaction.context import Compacted, is_standing, is_summary, role_of
 from lanes.compaction.prompt import LEFT_OUT, SHORTENED
 from lanes.history.entries import answers, calls_of
+from lanes.history.short_items import ShortItems
 from steering.required import stub
 
 if TYPE_CHECKING:
@@ -70,16 +70,19 @@ def plan(items: Sequence[bytes], *, goes_on: bool) -> CompactionPlan:
 
     `goes_on` says that the assistant answers it now, so that what it has not seen yet is kept.
     """
-    read: list[Item] = [decode(data) for data in items]
+    short = ShortItems()
+    read = [short.read(data) for data in items]
     kept = _kept(read, goes_on=goes_on)
+    kept |= _reasoning(read, items, kept)
     rest = [place for place in range(len(items)) if place not in kept]
-    told = [read[place] for place in rest]
+    told = [(read[place], is_summary(items[place])) for place in rest]
+    behind = [_bare(read[place]) for place in sorted(kept)]
     return CompactionPlan(
         [items[place] for place in rest],
-        _messages(told),
-        _shortened([_bare(read[place]) for place in sorted(kept)]),
-        [encode(_bare(read[place])) for place in sorted(kept)],
-        any(by_assistant(item) or is_summary(item) for item in told),
+        [short.write(item) for item in _messages(told, short)],
+        [short.write(item) for item in _shortened(behind, short)],
+        [short.write(item) for item in behind],
+        any(by_assistant(item) or summary for item, summary in told),
     )
 
 
@@ -105,16 +108,22 @@ def _kept(items: list[Item], *, goes_on: bool) -> set[int]:
         # An output beside one that was not seen yet belongs to the same calls.
         calls = {call for place in kept for call in calls_of(items[place])}
         kept |= {place for place, item in enumerate(items) if answers(item) in calls}
-    return kept | _reasoning(items, kept)
+    return kept
 
 
-def _reasoning(items: list[Item], kept: set[int]) -> set[int]:
-    """Return the places of the reasoning that led to kept calls: some backends want it back."""
+def _reasoning(items: list[Item], data: Sequence[bytes], kept: set[int]) -> set[int]:
+    """Return the places of the reasoning that led to kept calls: some backends want it back.
+
+    Args:
+        items: The items.
+        data: Their JSON.
+        kept: The places of what is kept.
+    """
     found = set()
     for place in kept:
         before = place - 1 if _calls(items[place]) else -1
         while before >= 0 and items[before].get("type") == "reasoning":
-            if len(encode(items[before])) <= REASONING_BUDGET:
+            if len(data[before]) <= REASONING_BUDGET:
                 found.add(before)
             before -= 1
     return found
@@ -137,28 +146,34 @@ def _bare(item: Item) -> Item:
     return {key: item[key] for key in item if key != "id"}
 
 
-def _messages(items: list[Item]) -> list[bytes]:
-    """Return what is kept in front: all that is standing, and the latest of the user's messages."""
-    held, asked = _Budget(), _Budget()
+def _messages(told: list[tuple[Item, bool]], short: ShortItems) -> list[Item]:
+    """Return what is kept in front: all that is standing, and the latest of the user's messages.
+
+    Args:
+        told: The items, and whether each is a summary.
+        short: Has their long strings.
+    """
+    held, asked = _Budget(short), _Budget(short)
     kept: list[Item] = []
-    for item in reversed(items):
+    for item, summary in reversed(told):
         if is_standing(item):
             kept.append(held.shorten(item))
-        elif role_of(item) == "user" and not is_summary(item) and asked.left:
+        elif role_of(item) == "user" and not summary and asked.left:
             kept.append(asked.shorten(item))
-    return [encode(item) for item in reversed(kept)]
+    return kept[::-1]
 
 
-def _shortened(items: list[Item]) -> list[bytes]:
-    """Return items within a budget that the latest take from first."""
-    budget = _Budget()
-    return [encode(item) for item in [budget.shorten(item) for item in reversed(items)][::-1]]
+def _shortened(items: list[Item], short: ShortItems) -> list[Item]:
+    """Return items within a budget that the latest take from first; `short` has their strings."""
+    budget = _Budget(short)
+    return [budget.shorten(item) for item in reversed(items)][::-1]
 
 
 class _Budget:
-    """What may still be kept of texts, and of images and files."""
+    """What may still be kept of texts, and of images and files; `short` has the long strings."""
 
-    def __init__(self) -> None:
+    def __init__(self, short: ShortItems) -> None:
+        self._short = short
         self._text, self._media = TEXT_BUDGET, MEDIA_BUDGET
 
     @property
@@ -176,7 +191,7 @@ class _Budget:
             elif isinstance(value, list):
                 short[key] = [self._part(part) for part in value]
         arguments = item.get("arguments")
-        if isinstance(arguments, str) and self._cut(arguments) != arguments:
+        if isinstance(arguments, str) and self._cut(arguments) is not arguments:
             short["arguments"] = "{}"  # half of it would be no JSON
         return short
 
@@ -186,14 +201,17 @@ class _Budget:
         text = part.get("text")
         if isinstance(text, str):
             return {**part, "text": self._cut(text)}
-        size = len(encode(part))
+        size = self._short.size(part)
         if size > self._media:
             return {"type": "input_text", "text": LEFT_OUT}
         self._media -= size
         return part
 
     def _cut(self, text: str) -> str:
-        half = self._text // 2
-        whole = len(text) <= self._text
-        self._text = max(0, self._text - len(text))
-        return text if whole else text[:half] + SHORTENED + text[len(text) - half :]
+        room = self._text
+        if not room:
+            return SHORTENED if text else text
+        whole = self._short.excerpt(text, room)
+        self._text = max(0, room - len(whole))
+        half = room // 2
+        return text if len(whole) <= room else whole[:half] + SHORTENED + whole[len(whole) - half :]

@@ -10,9 +10,9 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
-from lanes.codec import decode
 from lanes.compaction.context import is_standing, is_summary, role_of
 from lanes.history.entries import answers, calls_of
+from lanes.history.short_items import ShortItems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,8 +28,10 @@ def shorter(items: Sequence[bytes], *, within_turns: bool = False) -> Iterator[l
 
     `within_turns` lets a turn lose its beginning as well.
     """
-    read: list[Item] = [decode(data) for data in items]
-    staying = [is_standing(item) or is_summary(item) for item in read]
+    read = list(map(ShortItems().read, items))
+    staying = [
+        is_standing(item) or is_summary(data) for item, data in zip(read, items, strict=True)
+    ]
     places = _places(read, staying, within_turns=within_turns)
     sizes = [0 if stays else len(data) for data, stays in zip(items, staying, strict=True)]
     left = list(accumulate(reversed(sizes)))[::-1]  # from each place on

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from lanes.codec import decode, encode
+from lanes.codec import encode
 from lanes.errors import ClientFault
+from lanes.history.short_items import ShortItems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -137,8 +138,7 @@ def reference(item: Mapping[str, Any]) -> str | None:
 
 def is_compaction(data: bytes) -> bool:
     """Return whether an item, as JSON, is a compaction item."""
-    item = decode(data)
-    return isinstance(item, dict) and item.get("type") == COMPACTION
+    return ShortItems().read(data).get("type") == COMPACTION
 
 
 def invalid(message: str) -> ClientFault:

@@ -10,7 +10,8 @@ from msgspec import Raw
 
 from lanes.codec import decode, encode
 from lanes.compaction.context import Compacted, expanded, is_standing, is_summary, latest, role_of
-from lanes.compaction.plan import TEXT_BUDGET, plan
+from lanes.compaction.estimate import estimated_tokens
+from lanes.compaction.plan import TEXT_BUDGET, CompactionPlan, plan
 from lanes.compaction.truncation import shorter
 from lanes.history.entries import answers, calls_of
 from tests.dialects.histories import histories
@@ -76,8 +77,9 @@ def test_what_is_sent_in_place_of_an_item_and_all_before_it(
     items = [encode(item) for item in history]
     content = Compacted([Raw(encode({"role": "user", "content": "kept"}))], "Summary.", [])
     assert latest([*items, sealed]) == len(items)
-    sent = [decode(item) for item in expanded(items, content)]
-    place = [is_summary(item) for item in sent].index(True)
+    whole = expanded(items, content)
+    sent = [decode(item) for item in whole]
+    place = [is_summary(item) for item in whole].index(True)
     assert place == len(sent) - 1
     roles = {role_of(item) for item in history}
     if "user" in roles and roles <= {"user", "system", "developer"}:
@@ -117,3 +119,69 @@ def test_a_shorter_history_is_an_end_of_it(history: list[Item], within: bool) ->
         if not within:
             first = next(item for item in history[start:] if not is_standing(item))
             assert role_of(first) == "user"
+
+
+#: Makes an item so large that its long strings are cut out (D33).
+PAD = "QUJD" * 75_000
+
+
+def padded(item: Item) -> Item:
+    """Only small items of reasoning are kept, so these stay as they are."""
+    return item if item.get("type") == "reasoning" else {**item, "pad": PAD}
+
+
+def without_pads(planned: CompactionPlan) -> list[list[Item]]:
+    parts = planned.summarised, planned.before, planned.after, planned.ahead
+    read = [list(map(decode, part)) for part in parts]
+    for item in (item for part in read for item in part):
+        assert item.pop("pad", PAD) == PAD
+    return read
+
+
+@given(histories(), st.booleans())
+def test_a_large_item_is_kept_and_left_out_as_a_small_one_is(
+    history: list[Item], goes_on: bool
+) -> None:
+    small = plan([encode(item) for item in history], goes_on=goes_on)
+    large = plan([encode(padded(item)) for item in history], goes_on=goes_on)
+    assert without_pads(large) == without_pads(small)
+    assert large.worthwhile is small.worthwhile
+
+
+#: Texts whose JSON is cut in each of the ways there are, or not at all.
+TEXTS = {
+    "words": "word " * 17_000,
+    "base64": "QUJD" * 21_000,
+    "two bytes": "é" * 81_000,
+    "four bytes": "x" + "\N{GRINNING FACE}" * 80_001,
+    "escapes": "line\n" * 17_000,
+    "few escapes": ("QUJD" * 10_000 + "\n") * 3,
+    "far too long": "é\N{GRINNING FACE}" + "word é" * 200_000 + "x\N{GRINNING FACE}",
+    "just as long as may be": "x" * TEXT_BUDGET,
+}
+
+
+def test_a_text_is_shortened_in_the_same_way_in_any_item() -> None:
+    for name, text in TEXTS.items():
+        for more in ([], [{"role": "user", "content": "é" * 4_500}]):
+            message: Item = {"role": "user", "content": [{"type": "input_text", "text": text}]}
+            call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": text}
+            history = [message, {"role": "assistant", "content": "ok"}, call, *more]
+            small = plan([encode(item) for item in history], goes_on=False)
+            large = plan([encode(padded(item)) for item in history], goes_on=False)
+            assert without_pads(large) == without_pads(small), name
+            kept = decode(large.before[0])["content"][0]["text"]
+            left = TEXT_BUDGET - sum(len(item["content"]) for item in more)
+            head, middle, tail = kept.partition("\n[...]\n")
+            assert (kept == text) is (len(text) <= left), name
+            assert not middle or (head, tail) == (text[: left // 2], text[-(left // 2) :]), name
+
+
+def test_what_a_file_counts_is_the_same_wherever_it_is() -> None:
+    """A file is a thousand tokens, whatever is around it."""
+    file = "data:application/pdf;base64," + "QUJD" * 100_000
+    part = {"type": "input_file", "file_data": file, "filename": 'a "\\b'}
+    said = {"type": "input_text", "text": "x" * 300 + '";base64,"' * 9}
+    for parts in ([part], [said, part], [part, said]):
+        item = encode({"role": "user", "content": parts})
+        assert estimated_tokens([item], {}) == (len(item) - len(file)) // 4 + 1000

@@ -13,7 +13,7 @@ import pytest
 
 from gateway.client.frames import FrameRefusal, read
 from gateway.client.large_frames import FrameLimits, read_large
-from gateway.cpu_thread import run_in_cpu_thread
+from lanes.cpu_thread import run_in_cpu_thread
 from lanes.frames import Cancel, Create
 from lanes.history.entries import input_items
 from lanes.history.lineage import Lineage, resolve_input

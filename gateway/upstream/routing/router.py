@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from gateway.cpu_thread import run_in_cpu_thread
 from gateway.logs import ThrottledWarnings
 from gateway.upstream.history.refused_items import may_be_refused, refused_part, without
 from gateway.upstream.routing.model_names import ModelClaims, asked_as
@@ -17,6 +16,7 @@ from gateway.upstream.routing.readiness import Readiness, run_detached
 from gateway.upstream.routing.routed_backend import RoutedBackend
 from gateway.upstream.routing.stream_start import fault_at_start, passes
 from gateway.upstream.transport.faults import BackendAnswered, backend_fault
+from lanes.cpu_thread import run_in_cpu_thread
 from lanes.errors import ClientFault, UpstreamFault
 from lanes.stream.backend_errors import ReportedFault
 

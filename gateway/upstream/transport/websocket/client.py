@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gateway.cpu_thread import run_in_cpu_thread
 from gateway.upstream.transport import defaults
 from gateway.upstream.transport.faults import SocketFull
 from gateway.upstream.transport.request_head import sendable_headers
@@ -15,6 +14,7 @@ from gateway.upstream.transport.route import parse_route
 from gateway.upstream.transport.websocket.limits import WebSocketLimits
 from gateway.upstream.transport.websocket.pool import UpstreamSocketPool
 from lanes.codec import encode
+from lanes.cpu_thread import run_in_cpu_thread
 from lanes.long_strings import LongStrings
 
 if TYPE_CHECKING:
