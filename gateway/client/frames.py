@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from gateway.client.create_fields import FIELDS, wrong_type
 from lanes.codec import decode
 from lanes.errors import ClientFault
 from lanes.frames import CANCEL, Cancel, Create
 from lanes.history.entries import COMPACTION_TRIGGER
 from steering.frames import Steer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _STREAM_ID = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 #: Keys that never go upstream: the envelope, and `stream`, which is implicit here.
@@ -26,9 +24,6 @@ _REASONS = {
     "Integer value out of range": "a number is out of range",
     "Invalid UTF-8 encoded string": _NOT_UTF8,
 }
-_MAX_PAIRS, _MAX_KEY, _MAX_VALUE = 16, 64, 512
-#: Tools of one create, since each snapshot holds all of them.
-_MAX_TOOLS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +100,7 @@ def read_cancel(frame: dict[str, Any]) -> Cancel | FrameRefusal:
     if frame.get("stream_id") is not None and stream_id is None:
         return _not_a_lane()
     if response_id is not None and not isinstance(response_id, str):
-        wrong = _wrong("response_id", "a string or null", response_id)
+        wrong = wrong_type("response_id", "a string or null", response_id)
         return FrameRefusal(wrong, stream_id)
     return Cancel(response_id, stream_id)
 
@@ -138,11 +133,11 @@ def create_of(
     body = {key: value for key, value in fields.items() if key not in _ENVELOPE}
     if body.get("model") is None and default_model is not None:
         body["model"] = default_model
-    _check(fields, body)
+    generate = fields.get("generate", True)
+    _check({**body, "generate": generate})
     if body.get("background") and not background:
         message = "'background' must not be true: it is not supported over WebSocket."
         raise client_fault(message, "invalid_value", "background")
-    generate = fields.get("generate", True)
     compacts, parent = _take_trigger(body, generate=generate), body.get("previous_response_id")
     return Create(stream_id, body, parent, generate=generate, size=size, compacts=compacts)
 
@@ -180,112 +175,21 @@ def unknown_type(kind: object) -> ClientFault:
     return client_fault(f"Unknown type {kind[:64]!r}. {allowed}", "invalid_value", "type")
 
 
-def _check(frame: dict[str, Any], body: dict[str, Any]) -> None:
-    """Check what the gateway itself uses; ranges and vendor fields are the upstream's to judge."""
-    if body.get("model") is None:
+def _check(fields: dict[str, Any]) -> None:
+    """Check the fields of a create. Raises ClientFault."""
+    if fields.get("model") is None:
         message = (
             "'model' is missing, and this gateway has no default model."
             " GET /v1/models lists what can be asked for."
         )
         raise client_fault(message, "missing_required_parameter", "model")
-    for key, check in _CHECKS.items():
-        source = frame if key == "generate" else body
-        if key in source:
-            check(key, source[key])
-    if body.get("previous_response_id") is not None and body.get("conversation") is not None:
+    for key, value in fields.items():
+        field = FIELDS.get(key)
+        if field is not None and type(value) not in field.fine:
+            field.check(key, value)
+    if fields.get("previous_response_id") is not None and fields.get("conversation") is not None:
         message = "'previous_response_id' and 'conversation' cannot be used together."
         raise client_fault(message, "invalid_value", "conversation")
-
-
-def _typed(wanted: str, *types: type, null: bool = False) -> Callable[[str, object], None]:
-    def check(key: str, value: object) -> None:
-        if not isinstance(value, types) and not (null and value is None):
-            raise _wrong(key, wanted, value)
-
-    return check
-
-
-def _objects(key: str, value: object) -> None:
-    for index, entry in enumerate(value if isinstance(value, list) else ()):
-        if not isinstance(entry, dict):
-            raise _wrong(f"{key}[{index}]", "an object", entry)
-
-
-def check_items(key: str, value: object) -> None:
-    """Check an array of items. Raises ClientFault."""
-    _typed("an array of objects", list)(key, value)
-    _objects(key, value)
-
-
-def _input(key: str, value: object) -> None:
-    _typed("a string or an array of objects", str, list)(key, value)
-    _objects(key, value)
-
-
-def _tools(key: str, value: object) -> None:
-    _typed("an array of objects or null", list, null=True)(key, value)
-    if isinstance(value, list) and len(value) > _MAX_TOOLS:
-        message = f"'{key}' has {len(value)} tools; at most {_MAX_TOOLS} are allowed."
-        raise client_fault(message, "invalid_value", key)
-    _objects(key, value)
-
-
-def check_metadata(key: str, value: object) -> None:
-    """Check pairs of a client's. Raises ClientFault."""
-    if value is None:
-        return
-    if not isinstance(value, dict):
-        raise _wrong(key, "an object of strings or null", value)
-    if len(value) > _MAX_PAIRS:
-        message = f"'{key}' has {len(value)} pairs; at most {_MAX_PAIRS} are allowed."
-        raise client_fault(message, "invalid_value", key)
-    for name, text in value.items():
-        if not isinstance(text, str):
-            raise _wrong(f"{key}.{name[:_MAX_KEY]}", "a string", text, param=key)
-        if len(name) > _MAX_KEY or len(text) > _MAX_VALUE:
-            message = f"'{key}' allows {_MAX_KEY} characters a key and {_MAX_VALUE} a value."
-            raise client_fault(message, "invalid_value", key)
-
-
-def _conversation(key: str, value: object) -> None:
-    _typed("a string, an object with an id, or null", str, dict, null=True)(key, value)
-    if isinstance(value, dict) and not isinstance(value.get("id"), str):
-        raise _wrong(f"{key}.id", "a string", value.get("id"))
-
-
-def _management(key: str, value: object) -> None:
-    _typed("an array of objects or null", list, null=True)(key, value)
-    _objects(key, value)
-    for index, entry in enumerate(value if isinstance(value, list) else ()):
-        threshold = entry.get("compact_threshold")
-        if threshold is not None and type(threshold) is not int:
-            name = f"{key}[{index}].compact_threshold"
-            raise _wrong(name, "an integer or null", threshold)
-
-
-_CHECKS: dict[str, Callable[[str, object], None]] = {
-    "model": _typed("a string", str),
-    "input": _input,
-    "previous_response_id": _typed("a string or null", str, null=True),
-    "conversation": _conversation,
-    "context_management": _management,
-    "tools": _tools,
-    "generate": _typed("a boolean", bool),
-    "store": _typed("a boolean or null", bool, null=True),
-    "background": _typed("a boolean or null", bool, null=True),
-    "metadata": check_metadata,
-}
-
-
-def _wrong(key: str, wanted: str, value: object, *, param: str | None = None) -> ClientFault:
-    message = f"'{key}' must be {wanted}, not {_json_type(value)}."
-    return client_fault(message, "invalid_type", param or key)
-
-
-def _json_type(value: object) -> str:
-    names: dict[type, str] = {dict: "an object", list: "an array", str: "a string"}
-    names |= {bool: "a boolean", type(None): "null"}
-    return names.get(type(value), "a number")
 
 
 def client_fault(message: str, code: str, param: str | None = None) -> ClientFault:

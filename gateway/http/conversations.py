@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.responses import Response
 from starlette.routing import Route
 
-from gateway.client.frames import check_items, check_metadata
+from gateway.client.create_fields import check_items, check_metadata
 from gateway.client.large_frames import MAX_TEXT
 from gateway.http.bodies import read_object
 from gateway.http.paging import included, item_list, page_of

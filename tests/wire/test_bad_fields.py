@@ -9,6 +9,12 @@ import pytest
 from tests.support.events import reply
 from tests.support.wire_stand import shape, talking
 
+
+def compacting(threshold: object) -> dict[str, Any]:
+    """A create's threshold for compaction."""
+    return {"context_management": [{"type": "compaction", "compact_threshold": threshold}]}
+
+
 BAD: dict[str, tuple[Any, ...]] = {
     "model": (1, True, [], {}, ["m"]),
     "input": (None, 1, 1.5, True, {}, {"role": "user", "content": "x"}),
@@ -19,6 +25,20 @@ BAD: dict[str, tuple[Any, ...]] = {
     "store": (0, 1, "true", [], {}),
     "background": (0, 1, "false", [], {}),
     "metadata": (1, "x", True, [], [["k", "v"]]),
+    "instructions": (5, False, [], {}),
+    "temperature": ("x", "0.5", True, [], {}),
+    "top_p": ("1", False),
+    "max_output_tokens": ("16", 16.5, True, []),
+    "max_tool_calls": ("1", 1.5, False),
+    "top_logprobs": ("1", 2.5, True),
+    "parallel_tool_calls": (0, "true"),
+    "include": ("reasoning.encrypted_content", {}, 1),
+    "prompt_cache_key": (1, [], {}),
+    "reasoning": ("high", [], 1, True),
+    "text": ("json", [], False),
+    "tool_choice": (1, True, []),
+    "truncation": (True, 1, {}),
+    "context_management": ("x", 1, {}),
 }
 #: Deeper faults, with the param that is named.
 DEEP: tuple[tuple[dict[str, Any], str], ...] = (
@@ -33,6 +53,31 @@ DEEP: tuple[tuple[dict[str, Any], str], ...] = (
     ({"metadata": {"k": 5}}, "metadata"),
     ({"metadata": {"k": None}}, "metadata"),
     ({"metadata": {"k": ["v"]}}, "metadata"),
+    ({"input": [{"type": 7}]}, "input[0].type"),
+    ({"input": [{"role": "user", "content": "x"}, {"role": []}]}, "input[1].role"),
+    ({"input": [{"role": "user", "content": 5}]}, "input[0].content"),
+    ({"input": [{"role": "user", "content": {"type": "input_text"}}]}, "input[0].content"),
+    ({"tools": [{"type": 5}]}, "tools[0].type"),
+    ({"tools": [{"type": "function", "name": None}]}, "tools[0].name"),
+    ({"tools": [{"type": "function", "name": "f", "parameters": []}]}, "tools[0].parameters"),
+    ({"tools": [{"type": "function", "name": "f", "strict": "no"}]}, "tools[0].strict"),
+    ({"tool_choice": {}}, "tool_choice.type"),
+    ({"tool_choice": {"type": ["function"]}}, "tool_choice.type"),
+    ({"include": [7]}, "include[0]"),
+    ({"include": ["reasoning.encrypted_content", None]}, "include[1]"),
+    ({"reasoning": {"effort": 3}}, "reasoning.effort"),
+    ({"reasoning": {"summary": True}}, "reasoning.summary"),
+    ({"text": {"format": "json_object"}}, "text.format"),
+    ({"text": {"format": {"type": 1}}}, "text.format.type"),
+    ({"text": {"verbosity": 1}}, "text.verbosity"),
+    ({"stream_options": {"include_obfuscation": 0}}, "stream_options.include_obfuscation"),
+    ({"prompt": {"id": 7}}, "prompt.id"),
+    ({"context_management": [7]}, "context_management[0]"),
+    ({"context_management": [{}]}, "context_management[0].type"),
+    (compacting("1"), "context_management[0].compact_threshold"),
+    (compacting(1.5), "context_management[0].compact_threshold"),
+    (compacting(1e30), "context_management[0].compact_threshold"),
+    (compacting(True), "context_management[0].compact_threshold"),
 )
 VALUES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"background": True}, "background"),
@@ -41,6 +86,9 @@ VALUES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"metadata": {"k" * 65: "v"}}, "metadata"),
     ({"tools": [{"type": "custom", "name": "f"}] * 1025}, "tools"),
     ({"metadata": {"k": "v" * 513}}, "metadata"),
+    ({"truncation": "left"}, "truncation"),
+    (compacting(-1), "context_management[0].compact_threshold"),
+    (compacting(0), "context_management[0].compact_threshold"),
 )
 
 
@@ -90,6 +138,13 @@ async def test_what_is_allowed_passes_unchanged() -> None:
         "x_vendor": {"deep": [1, None, {}], "": ""},
         "reasoning": {"effort": None},
         "frequency_penalty": -0.0,
+        "max_output_tokens": -1,
+        "top_logprobs": 10**30,
+        "text": {"format": None, "verbosity": None, "x_vendor": 1},
+        "tool_choice": None,
+        "include": [],
+        "service_tier": "x_vendor",
+        "stop": ["x"],
     }
     async with talking(lambda _: reply("ok"), model="fallback") as (stand, client):
         await client.create("a.b-c_1", event_id="e", stream=False, generate=True, **extra)

@@ -59,6 +59,28 @@ async def test_a_wrong_body(on: Asked, path: str, kind: str) -> None:
 
 
 SEALED_ELSEWHERE = {"type": "compaction", "encrypted_content": f"ml1.{'0' * 16}.{'A' * 40}"}
+#: What is the same wherever the fields of a create are taken.
+OF_ANY_CREATE: list[tuple[dict[str, Any], str]] = [
+    ({"instructions": 5}, "instructions"),
+    ({"temperature": "x"}, "temperature"),
+    ({"top_p": True}, "top_p"),
+    ({"max_output_tokens": 1.5}, "max_output_tokens"),
+    ({"reasoning": {"effort": 1}}, "reasoning.effort"),
+    ({"text": {"format": []}}, "text.format"),
+    ({"include": "x"}, "include"),
+    ({"tool_choice": 1}, "tool_choice"),
+    ({"tools": [{"type": 1}]}, "tools[0].type"),
+    ({"metadata": {"a": 1}}, "metadata"),
+    ({"truncation": "x"}, "truncation"),
+    ({"input": [{"type": 7}]}, "input[0].type"),
+    *(
+        (
+            {"context_management": [{"type": "compaction", "compact_threshold": threshold}]},
+            "context_management[0].compact_threshold",
+        )
+        for threshold in (-1, 0, "9", 1.5, 1e30, True)
+    ),
+]
 WRONG_FIELDS: dict[str, list[tuple[dict[str, Any], str]]] = {
     "/responses": [
         ({"stream": "yes"}, "stream"),
@@ -82,6 +104,12 @@ WRONG_FIELDS: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"input": [SEALED_ELSEWHERE]}, "input[0]"),
         ({"input": [{"type": "item_reference", "id": "msg_none"}]}, "input"),
         ({"input": [{"type": "function_call_output", "call_id": "c", "output": ""}]}, "input"),
+    ],
+    "/responses/input_tokens": [
+        ({"input": "x"}, "model"),
+        ({"model": "m", "input": 7}, "input"),
+        ({"model": "m", "input": "x", "previous_response_id": "resp_none"}, "previous_response_id"),
+        ({"model": "m", "input": [SEALED_ELSEWHERE]}, "input[0]"),
     ],
     "/responses/compact": [
         ({"input": "x"}, "model"),
@@ -120,6 +148,14 @@ async def test_a_wrong_field_is_named(on: Asked, path: str) -> None:
             status = 404 if fields.get("conversation") == "conv_" + "0" * 32 else 400
             error = await on.refused(status, "POST", path, body, **JSON)
             assert error["param"] == param, (fields, error)
+
+
+@pytest.mark.parametrize("path", [path for path in WRONG_FIELDS if "responses" in path])
+async def test_the_fields_of_a_create_are_the_same_everywhere(on: Asked, path: str) -> None:
+    for fields, param in OF_ANY_CREATE:
+        body = json.dumps({"model": "m", "input": "x", **fields}).encode()
+        error = await on.refused(400, "POST", path, body, **JSON)
+        assert error["param"] == param, (fields, error)
 
 
 async def test_items_that_are_too_large_are_named() -> None:
