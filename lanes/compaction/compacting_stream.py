@@ -29,11 +29,13 @@ class CompactionSteps:
         again: Asks once more, in another way, if there was no summary.
         seal: Seals the summary and what is kept beside it.
         answer: Asks for the answer to the compacted history, if there is to be one.
+        most: Bytes that the summary may have.
     """
 
     again: Callable[[], Awaitable[Stream]] | None
     seal: Callable[[str], Awaitable[str]]
     answer: Callable[[str], Awaitable[Stream]] | None
+    most: int
 
 
 class CompactingStream(StagedStream):
@@ -88,7 +90,7 @@ class CompactingStream(StagedStream):
         return None if stream is None else await self._read(stream, sink)
 
     async def _read(self, stream: Stream, sink: Sink) -> Summary | None:
-        reader = SummaryReader(self._asked, stream.profile)
+        reader = SummaryReader(self._asked, stream.profile, self._steps.most)
 
         def take(events: list[Event]) -> None:
             reader.receive(events)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from lanes.codec import encode
+from lanes.compaction.budgets import CompactionBudgets
 from lanes.compaction.compacting_stream import CompactingStream, CompactionSteps
 from lanes.compaction.context import (
     check_outputs,
@@ -118,14 +119,18 @@ class Compactor:
             end = [encode({"type": COMPACTION_TRIGGER})] if request.triggers else []
             return await self._answer(body, [*items, *end])
         threshold = _threshold(body.pop("context_management", None))
+        budgets = CompactionBudgets(threshold)
         if request.triggers:
-            planned = await _aside(items, partial(_triggered, body, items))
+            planned = await _aside(items, partial(_triggered, body, items, budgets))
             return await self._compacting(request, body, planned)
         if body.get("conversation") is not None or threshold is None:
             return await self._answer(body, items)
-        if await self._size(request, items) > threshold:
-            planned = await _aside(items, partial(plan, items, goes_on=True))
-            if planned.worthwhile and planned.fits:
+        size = await self._size(request, items)
+        if size > threshold:
+            planned = await _aside(items, partial(plan, items, goes_on=True, budgets=budgets))
+            estimated = await _aside(items, partial(estimated_tokens, items, body))
+            pays = budgets.pays(planned.fresh, max(1.0, size / max(1, estimated)))
+            if planned.worthwhile and planned.fits and pays:
                 return await self._compacting(request, body, planned)
         return await self._answer(body, items)
 
@@ -179,7 +184,7 @@ class Compactor:
 
         async def summary(*, tools: bool) -> Stream:
             settings = {key: value for key, value in asked.items() if tools or key not in _TOOLS}
-            ask = self._asking(settings, summary_request())
+            ask = self._asking(settings, summary_request(planned.budgets.words))
             return await open_fitting(
                 summarised, partial(_shorter, summarised, within_turns=True), ask
             )
@@ -196,7 +201,8 @@ class Compactor:
 
         first = await summary(tools=True)
         again = partial(summary, tools=False) if body.get("tools") else None
-        steps = CompactionSteps(again, sealed, None if request.triggers else answer)
+        wanted = None if request.triggers else answer
+        steps = CompactionSteps(again, sealed, wanted, planned.budgets.text)
         return CompactingStream(first, asked, steps, request.run)
 
     def _asking(
@@ -250,7 +256,9 @@ def _threshold(management: object) -> int | None:
     return min((number for number in numbers if number is not None), default=None)
 
 
-def _triggered(body: Mapping[str, Any], items: list[bytes]) -> CompactionPlan:
+def _triggered(
+    body: Mapping[str, Any], items: list[bytes], budgets: CompactionBudgets
+) -> CompactionPlan:
     """Return the plan of a request that asks for nothing else. Raises ClientFault."""
     if body.get("conversation") is not None:
         raise ClientFault(
@@ -258,7 +266,7 @@ def _triggered(body: Mapping[str, Any], items: list[bytes]) -> CompactionPlan:
             code="unsupported_value",
             param="conversation",
         )
-    planned = plan(items, goes_on=False)
+    planned = plan(items, goes_on=False, budgets=budgets)
     if not planned.fits:
         message = "What has to be kept word for word is too large for a compaction item."
         raise ClientFault(message, code="value_too_large", param="input")

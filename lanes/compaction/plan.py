@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw
 
+from lanes.compaction.budgets import TEXT_BUDGET, CompactionBudgets
 from lanes.compaction.context import Compacted, is_standing, is_summary, role_of
+from lanes.compaction.estimate import estimated_tokens
 from lanes.compaction.prompt import LEFT_OUT, SHORTENED
 from lanes.history.entries import answers, calls_of
 from lanes.history.short_items import ShortItems
@@ -22,9 +24,7 @@ if TYPE_CHECKING:
 
     Item = dict[str, Any]
 
-#: Characters of text that are kept of the user's messages, of the system's, and of what comes
-#: behind the summary: 20,000 tokens each, more or less.
-TEXT_BUDGET: Final = 80_000
+_ASKED_FOR: Final = CompactionBudgets()
 #: Bytes of images and files that are kept with each of these.
 MEDIA_BUDGET: Final = 512 * 1024
 #: Bytes of all that one item keeps beside its summary.
@@ -45,6 +45,8 @@ class CompactionPlan:
         after: What is kept behind it.
         ahead: The same, whole, for the request that goes on now.
         worthwhile: Whether the assistant has said or done anything that can be summarised.
+        fresh: About how many tokens of that came since the last summary; None if there is none.
+        budgets: What is kept.
     """
 
     summarised: list[bytes]
@@ -52,6 +54,8 @@ class CompactionPlan:
     after: list[bytes]
     ahead: list[bytes]
     worthwhile: bool
+    fresh: int | None
+    budgets: CompactionBudgets
 
     @property
     def fits(self) -> bool:
@@ -65,24 +69,32 @@ class CompactionPlan:
         )
 
 
-def plan(items: Sequence[bytes], *, goes_on: bool) -> CompactionPlan:
+def plan(
+    items: Sequence[bytes], *, goes_on: bool, budgets: CompactionBudgets = _ASKED_FOR
+) -> CompactionPlan:
     """Return how a history is compacted.
 
-    `goes_on` says that the assistant answers it now, so that what it has not seen yet is kept.
+    Args:
+        items: The history.
+        goes_on: Whether the assistant answers it now, so that what it has not seen yet is kept.
+        budgets: What is kept.
     """
     short = ShortItems()
     read = [short.read(data) for data in items]
     kept = _kept(read, goes_on=goes_on)
     kept |= _reasoning(read, items, kept)
     rest = [place for place in range(len(items)) if place not in kept]
+    summarised = [items[place] for place in rest]
     told = [(read[place], is_summary(items[place])) for place in rest]
     behind = [_bare(read[place]) for place in sorted(kept)]
     return CompactionPlan(
-        [items[place] for place in rest],
-        [short.write(item) for item in _messages(told, short)],
-        [short.write(item) for item in _shortened(behind, short)],
+        summarised,
+        [short.write(item) for item in _messages(told, short, budgets)],
+        [short.write(item) for item in _shortened(behind, _Budget(short, budgets.text))],
         [short.write(item) for item in behind],
         any(by_assistant(item) or summary for item, summary in told),
+        _fresh(summarised),
+        budgets,
     )
 
 
@@ -146,14 +158,24 @@ def _bare(item: Item) -> Item:
     return {key: item[key] for key in item if key != "id"}
 
 
-def _messages(told: list[tuple[Item, bool]], short: ShortItems) -> list[Item]:
+def _fresh(items: list[bytes]) -> int | None:
+    """Return about how many tokens came since the last summary (see `CompactionPlan`)."""
+    summaries = (place for place in range(len(items) - 1, -1, -1) if is_summary(items[place]))
+    last = next(summaries, None)
+    return None if last is None else estimated_tokens(items[last + 1 :], {})
+
+
+def _messages(
+    told: list[tuple[Item, bool]], short: ShortItems, budgets: CompactionBudgets
+) -> list[Item]:
     """Return what is kept in front: all that is standing, and the latest of the user's messages.
 
     Args:
         told: The items, and whether each is a summary.
         short: Has their long strings.
+        budgets: What is kept.
     """
-    held, asked = _Budget(short), _Budget(short)
+    held, asked = _Budget(short, TEXT_BUDGET), _Budget(short, budgets.text)
     kept: list[Item] = []
     for item, summary in reversed(told):
         if is_standing(item):
@@ -163,18 +185,22 @@ def _messages(told: list[tuple[Item, bool]], short: ShortItems) -> list[Item]:
     return kept[::-1]
 
 
-def _shortened(items: list[Item], short: ShortItems) -> list[Item]:
-    """Return items within a budget that the latest take from first; `short` has their strings."""
-    budget = _Budget(short)
+def _shortened(items: list[Item], budget: _Budget) -> list[Item]:
+    """Return items within a budget, from which the latest take first."""
     return [budget.shorten(item) for item in reversed(items)][::-1]
 
 
 class _Budget:
-    """What may still be kept of texts, and of images and files; `short` has the long strings."""
+    """What may still be kept of texts, and of images and files.
 
-    def __init__(self, short: ShortItems) -> None:
+    Args:
+        short: Has the long strings.
+        text: Bytes of texts.
+    """
+
+    def __init__(self, short: ShortItems, text: int) -> None:
         self._short = short
-        self._text, self._media = TEXT_BUDGET, MEDIA_BUDGET
+        self._text, self._media = text, MEDIA_BUDGET
 
     @property
     def left(self) -> bool:
@@ -212,6 +238,9 @@ class _Budget:
         if not room:
             return SHORTENED if text else text
         whole = self._short.excerpt(text, room)
-        self._text = max(0, room - len(whole))
-        half = room // 2
-        return text if len(whole) <= room else whole[:half] + SHORTENED + whole[len(whole) - half :]
+        data = whole.encode()
+        self._text = max(0, room - len(data))
+        if len(data) <= room:
+            return text
+        ends = data[: room // 2], data[len(data) - room // 2 :]
+        return SHORTENED.join(end.decode(errors="ignore") for end in ends)

@@ -19,6 +19,9 @@ Write down, as far as the conversation has it:
 Leave out greetings and what was overtaken by later events. Do not continue the conversation, do \
 not call tools and do not answer open questions. Reply with the summary alone."""
 
+#: What is added to that where a threshold is set.
+SUMMARY_LENGTH: Final = "Use at most {words} words."
+
 #: What stands in front of a summary where it takes the place of a conversation.
 SUMMARY_INTRODUCTION: Final = (
     "The earlier part of this conversation was replaced by the following summary of it. Build on "

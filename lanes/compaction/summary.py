@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lanes.codec import decode, encode
-from lanes.compaction.prompt import SUMMARY_PROMPT
+from lanes.compaction.prompt import SHORTENED, SUMMARY_LENGTH, SUMMARY_PROMPT
 from lanes.errors import UpstreamFault
 from lanes.events import new_id
 from lanes.stream.backend_errors import failure
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Bytes that the answer may have, its reasoning included.
 _MAX_ANSWER: Final = 1 << 20
+#: How an event with a piece of the summary begins.
+_DELTA: Final = b'{"type":"response.output_text.delta"'
 #: What is asked of the answer itself, and says nothing about a summary.
 _OF_THE_ANSWER: Final = frozenset(
     {"context_management", "include", "input", "max_output_tokens", "max_tool_calls", "metadata"}
@@ -41,10 +43,11 @@ def summary_body(body: Mapping[str, Any]) -> dict[str, Any]:
     return {**asked, "tool_choice": "none"} if body.get("tools") else asked
 
 
-def summary_request() -> bytes:
-    """Return the message that asks for the summary of all before it."""
-    part = {"type": "input_text", "text": SUMMARY_PROMPT}
-    return encode({"type": "message", "role": "user", "content": [part]})
+def summary_request(words: int | None = None) -> bytes:
+    """Return the message that asks for the summary of all before it, of so many words at most."""
+    texts = [SUMMARY_PROMPT, *(() if words is None else [SUMMARY_LENGTH.format(words=words)])]
+    parts = [{"type": "input_text", "text": text} for text in texts]
+    return encode({"type": "message", "role": "user", "content": parts})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +77,16 @@ class SummaryReader:
     Args:
         body: The settings of the request.
         profile: How far the backend's stream can be trusted.
+        most: Bytes that the summary may have. One that gets twice as long is not read on; the model
+            was told, and its limit of tokens would count its reasoning.
     """
 
-    def __init__(self, body: Mapping[str, Any], profile: Profile) -> None:
+    def __init__(self, body: Mapping[str, Any], profile: Profile, most: int) -> None:
         room = Room(OutputBounds(_MAX_ANSWER))
-        self._run = Run("summary", body, profile, _nowhere, mint=new_id, clock=time.time, room=room)
+        take = self._take
+        self._run = Run("summary", body, profile, take, mint=new_id, clock=time.time, room=room)
+        self._most = most
+        self._read = 0
 
     @property
     def over(self) -> bool:
@@ -94,6 +102,8 @@ class SummaryReader:
         """Take events of the answer."""
         for name, data in events:
             self._run.receive(name, data)
+        if self._read > 2 * self._most:
+            self._run.cancel()
 
     def summary(self) -> Summary:
         """Return what was written, at the end. Raises UpstreamFault if that is no summary."""
@@ -107,14 +117,21 @@ class SummaryReader:
         text = "".join(_texts(final["output"])).strip()
         if not text:
             raise NoSummary
-        return Summary(text, final["usage"])
+        return Summary(self._shortened(text), final["usage"])
+
+    def _take(self, event: bytes) -> None:
+        """Count the text of an event of the answer's; no client sees it."""
+        if event.startswith(_DELTA):
+            self._read += len(event) - event.find(b'"delta":')
+
+    def _shortened(self, text: str) -> str:
+        data = text.encode()
+        if len(data) <= self._most:
+            return text
+        return data[: self._most].decode(errors="ignore") + SHORTENED
 
 
 def _texts(output: list[dict[str, Any]]) -> list[str]:
     messages = (item for item in output if item["type"] == "message")
     parts = (part for message in messages for part in message["content"])
     return [part["text"] for part in parts if part["type"] == "output_text"]
-
-
-def _nowhere(_event: bytes) -> None:
-    """Stand for a client: none sees these events."""

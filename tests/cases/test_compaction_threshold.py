@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lanes.compaction.prompt import SUMMARY_INTRODUCTION, SUMMARY_PROMPT
+from lanes.compaction.prompt import SHORTENED, SUMMARY_INTRODUCTION, SUMMARY_PROMPT
 from tests.support.client import connect
-from tests.support.events import call_reply, completed, created, message, reply
+from tests.support.events import call_reply, completed, created, delta, message, reply
 from tests.support.gateway_stand import Stand, answer, said, stand, user
 
 if TYPE_CHECKING:
     from tests.support.client import Event
+    from tests.support.exchange import Exchange
 
 SUMMARY = SUMMARY_INTRODUCTION + "They talked."
 
@@ -21,15 +22,23 @@ def beyond(threshold: int | None = 1) -> Event:
     return {"context_management": [{"type": "compaction", "compact_threshold": threshold}]}
 
 
+def told(summary: Exchange) -> list[str]:
+    """What a summary is asked for of, which must be such a request."""
+    *texts, prompt, length = said(summary)
+    assert prompt == SUMMARY_PROMPT
+    assert length.startswith("Use at most ")
+    return texts
+
+
 async def compacting(on: Stand, *deltas: str, **extra: Any) -> tuple[list[str], list[str], Event]:
     """A turn that compacts first: what is summarised, what is asked then, the response."""
     summary = await on.asked(**extra)
-    assert said(summary)[-1] == SUMMARY_PROMPT
+    summarised = told(summary)
     await answer(summary, reply("They talked."))
     exchange = await on.fake.next()
     await answer(exchange, reply(*(deltas or ("ok",))))
     assert "context_management" not in {**summary.body, **exchange.body}
-    return said(summary)[:-1], said(exchange), await on.client.ended()
+    return summarised, said(exchange), await on.client.ended()
 
 
 async def test_beyond_the_threshold_the_history_is_compacted_before_the_answer() -> None:
@@ -143,7 +152,7 @@ async def test_calls_go_on_with_their_outputs() -> None:
         )
         output = {**output, "call_id": "c2"}
         summary = await on.asked(previous_response_id=second["id"], input=[output], **beyond())
-        assert said(summary)[-1] == SUMMARY_PROMPT
+        assert told(summary)
         assert "c2" not in str(summary.input)
         await answer(summary, reply("They talked."))
         exchange = await on.fake.next()
@@ -195,3 +204,67 @@ async def test_what_the_summary_took_does_not_count_for_the_next_create() -> Non
         assert parent["usage"]["total_tokens"] == 9001
         exchange, _ = await on.turn(previous_response_id=parent["id"], input="two", **beyond(1000))
         assert said(exchange)[-1] == "two"
+
+
+def talk(*sizes: int) -> list[Event]:
+    """A history of turns, each with an answer of so many bytes."""
+    turns = ([user("go on"), {"role": "assistant", "content": "x" * size}] for size in sizes)
+    return [item for turn in turns for item in turn]
+
+
+async def test_a_summary_has_at_most_a_quarter_of_the_threshold() -> None:
+    async with stand() as on:
+        summary = await on.asked(input=[*talk(20_000), user("two")], **beyond(4000))
+        assert said(summary)[-1] == "Use at most 400 words."
+        await answer(summary, reply("y" * 3000, "z" * 3000))
+        exchange = await on.fake.next()
+        assert said(exchange)[1:] == [
+            SUMMARY_INTRODUCTION + "y" * 3000 + "z" * 1000 + SHORTENED,
+            "two",
+        ]
+        await answer(exchange)
+        response = await on.client.ended()
+        assert response["usage"] is not None
+        exchange, _ = await on.turn(
+            previous_response_id=response["id"], input="three", **beyond(4000)
+        )
+        assert said(exchange)[-1] == "three"
+
+
+async def test_a_model_that_does_not_end_its_summary_is_cut_off() -> None:
+    async with stand() as on:
+        summary = await on.asked(input=[*talk(20_000), user("two")], **beyond(4000))
+        await summary.send(*reply("y" * 3000)[:-2])
+        await summary.send(*(delta("\u00e9" * 1000) for _ in range(3)))
+        exchange = await on.fake.next()
+        await summary.hang()
+        assert said(exchange)[1] == (SUMMARY_INTRODUCTION + "y" * 3000 + "\u00e9" * 500 + SHORTENED)
+        await answer(exchange)
+        response = await on.client.ended()
+        assert response["status"] == "completed"
+        await on.usable()
+
+
+async def test_what_the_user_said_has_a_quarter_of_the_threshold_too() -> None:
+    history = [user("a" * 9000), user("b" * 3000), *talk(9000), user("two")]
+    async with stand() as on:
+        await on.client.create(input=history, **beyond(4000))
+        await answer(await on.fake.next(), reply("They talked."))
+        exchange = await on.fake.next()
+        first, *others = said(exchange)
+        assert others == ["b" * 3000, "go on", SUMMARY, "two"]
+        assert 900 < len(first) < 1100
+        await answer(exchange)
+        await on.client.ended()
+
+
+async def test_instructions_beyond_the_threshold_do_not_compact_each_turn() -> None:
+    """What is new since the last summary has to be an eighth of the threshold."""
+    extra = {"instructions": "x" * 20_000, **beyond(4000)}
+    async with stand() as on:
+        *_, response = await compacting(on, input=[*talk(100), user("two")], **extra)
+        item = response["output"][0]
+        for sizes in ([], [100], [900]):
+            exchange, _ = await on.turn(input=[item, *talk(*sizes), user("three")], **extra)
+            assert said(exchange)[-1] == "three"
+        await compacting(on, input=[item, *talk(900, 1500), user("three")], **extra)

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from lanes.codec import decode, encode
+from lanes.compaction.budgets import TEXT_BUDGET, CompactionBudgets
 from lanes.compaction.context import Compacted, expanded, is_standing, is_summary, latest, role_of
 from lanes.compaction.estimate import estimated_tokens
-from lanes.compaction.plan import TEXT_BUDGET, CompactionPlan, plan
+from lanes.compaction.plan import CompactionPlan, plan
+from lanes.compaction.prompt import SHORTENED
 from lanes.compaction.truncation import shorter
 from lanes.history.entries import answers, calls_of
 from tests.dialects.histories import histories
@@ -100,6 +102,30 @@ def test_what_is_kept_is_bounded_and_the_latest_comes_first(sizes: list[int]) ->
     assert texts[-1] == "x" * sizes[-1] or sizes[-1] > TEXT_BUDGET
 
 
+@given(st.integers(1, 10**7), st.sampled_from(["x", "\u00e9", "\u6f22", "\U0001f600"]))
+def test_what_is_kept_leaves_half_of_the_threshold_free(threshold: int, letter: str) -> None:
+    budgets = CompactionBudgets(threshold)
+    said = encode({"role": "user", "content": letter * (5 * min(threshold, TEXT_BUDGET))})
+    output = encode({"type": "function_call_output", "call_id": "c", "output": letter * 50_000})
+    called = encode({"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"})
+    planned = plan([said, called, output], goes_on=True, budgets=budgets)
+    most = max(2000, min(threshold, TEXT_BUDGET))
+    for part in (planned.before, planned.after):
+        texts = [decode(item).get("content", decode(item).get("output", "")) for item in part]
+        assert sum(len(text.encode()) for text in texts) <= most + len(SHORTENED)
+    assert budgets.text == most
+    assert planned.ahead == [called, output]
+
+
+def test_a_history_is_compacted_again_once_there_is_enough_that_is_new() -> None:
+    budgets = CompactionBudgets(4000)
+    assert budgets.pays(None)
+    assert budgets.pays(500)
+    assert not budgets.pays(499)
+    assert budgets.pays(250, 2.0)
+    assert CompactionBudgets(1).pays(1)
+
+
 @given(histories(), st.booleans())
 def test_a_shorter_history_is_an_end_of_it(history: list[Item], within: bool) -> None:
     items = [encode({**item, "n": at}) for at, item in enumerate(history)]
@@ -171,10 +197,12 @@ def test_a_text_is_shortened_in_the_same_way_in_any_item() -> None:
             large = plan([encode(padded(item)) for item in history], goes_on=False)
             assert without_pads(large) == without_pads(small), name
             kept = decode(large.before[0])["content"][0]["text"]
-            left = TEXT_BUDGET - sum(len(item["content"]) for item in more)
-            head, middle, tail = kept.partition("\n[...]\n")
-            assert (kept == text) is (len(text) <= left), name
-            assert not middle or (head, tail) == (text[: left // 2], text[-(left // 2) :]), name
+            left = TEXT_BUDGET - sum(len(item["content"].encode()) for item in more)
+            head, middle, tail = kept.partition(SHORTENED)
+            data = text.encode()
+            assert (kept == text) is (len(data) <= left), name
+            ends = data[: left // 2], data[-(left // 2) :]
+            assert not middle or [head, tail] == [end.decode(errors="ignore") for end in ends], name
 
 
 def test_what_a_file_counts_is_the_same_wherever_it_is() -> None:

@@ -134,7 +134,7 @@ def _pieces(words: list[str]) -> tuple[str, ...]:
 def _message(
     request: dict[str, Any], conversation: RehearsedConversation, topic: str
 ) -> ScriptedMessage:
-    if conversation.last == SUMMARY_PROMPT:
+    if conversation.last.startswith(SUMMARY_PROMPT):
         return ScriptedMessage(_pieces(recap(conversation)))
     shape = (request.get("text") or {}).get("format") or {}
     if shape.get("type") == "json_schema":
