@@ -104,7 +104,7 @@ class Gateway:
         counts = TokenCounts(
             self._upstreams, self._stores.archive, self._running, wires, self._relayed, settings
         )
-        conversations = ConversationRequests(self._stores.archive.conversations, settings)
+        conversations = ConversationRequests(self._stores.archive, settings)
         passed = Passthrough(self._upstreams, self._running, wires, self._relayed, settings)
         routes = HttpRoutes(
             self._authenticator,
@@ -260,10 +260,10 @@ class _Endpoint:
     """The WebSocket route as a bare ASGI application, with nothing in between."""
 
     def __init__(self, gateway: Gateway) -> None:
-        self._authenticatorway = gateway
+        self._gateway = gateway
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._authenticatorway.serve(WebSocket(scope, receive, send), receive)
+        await self._gateway.serve(WebSocket(scope, receive, send), receive)
 
 
 def _connection(scope: Scope) -> Wire:

@@ -35,8 +35,15 @@ class Field(NamedTuple):
 
 def check_items(key: str, value: object) -> None:
     """Check an array of items. Raises ClientFault."""
-    _typed("an array of objects", list)(key, value)
-    _objects(key, value)
+    if not isinstance(value, list):
+        raise wrong_type(key, "an array of objects", value)
+    for index, item in enumerate(value):
+        if not isinstance(item, dict):
+            raise wrong_type(f"{key}[{index}]", "an object", item)
+        if not (type(item.get("type")) in _NAME and type(item.get("role")) in _NAME):
+            _ITEM(f"{key}[{index}]", item)
+        if "role" in item and type(item.get("content")) not in _CONTENT:
+            _ITEM(f"{key}[{index}]", item)
 
 
 def check_metadata(key: str, value: object) -> None:
@@ -117,13 +124,8 @@ def _objects(key: str, value: object) -> None:
 def _input(key: str, value: object) -> None:
     if not isinstance(value, str | list):
         raise wrong_type(key, "a string or an array of objects", value)
-    for index, item in enumerate(value if isinstance(value, list) else ()):
-        if not isinstance(item, dict):
-            raise wrong_type(f"{key}[{index}]", "an object", item)
-        if not (type(item.get("type")) in _NAME and type(item.get("role")) in _NAME):
-            _ITEM(f"{key}[{index}]", item)
-        if "role" in item and type(item.get("content")) not in _CONTENT:
-            _ITEM(f"{key}[{index}]", item)
+    if isinstance(value, list):
+        check_items(key, value)
 
 
 def _tools(key: str, value: object) -> None:

@@ -171,15 +171,19 @@ def _settings(
         size += strings.restored_size(name) + strings.restored_size(data)
         values += values_in(data)
         if size > max_bytes:
-            most = f"All fields but 'input' may have {max_bytes} bytes together"
-            message = f"{most}, and with '{key[:64]}' they have more."
-            raise client_fault(message, "value_too_large", key[:64])
+            raise client_fault(
+                _beyond(fields, key, f"{max_bytes} bytes"), "value_too_large", key[:64]
+            )
         if values > MAX_SETTING_VALUES:
-            most = f"All fields but 'input' may have {MAX_SETTING_VALUES} values together"
-            message = f"{most}, and with '{key[:64]}' they have more."
+            message = _beyond(fields, key, f"{MAX_SETTING_VALUES} values")
             raise client_fault(message, "too_many_values", key[:64])
         frame[strings.restore(name).decode()] = decode(strings.restore(data))
     return frame
+
+
+def _beyond(fields: dict[str, Raw], key: str, most: str) -> str:
+    counted = "All fields but 'input'" if "input" in fields else "All fields"
+    return f"{counted} may have {most} together, and with '{key[:64]}' they have more."
 
 
 def _input(data: bytes, strings: LongStrings, max_items: int) -> Any:

@@ -17,10 +17,10 @@ from lanes.codec import encode
 from lanes.conversations.items import given_items, shown
 from lanes.conversations.turn import conversation_not_found
 from lanes.cpu_thread import run_in_cpu_thread
-from lanes.errors import ClientFault
+from lanes.errors import ClientFault, unreadable_compaction
 from lanes.events import new_id
 from lanes.history.archive import translated
-from lanes.history.entries import COMPACTION_TRIGGER, Entry, reference
+from lanes.history.entries import COMPACTION, COMPACTION_TRIGGER, Entry, reference
 from lanes.long_strings import LongStrings
 from lanes.stores.conversations import (
     Addition,
@@ -32,6 +32,7 @@ from lanes.stores.conversations import (
     is_ours,
 )
 from lanes.stores.packing import THREAD_OVER
+from lanes.stores.seals import BrokenSealError, is_seal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from gateway.config.settings import Settings
+    from lanes.history.archive import Archive
     from lanes.stores.conversations import ConversationStore
 
     Answer = Callable[[str, Request], Awaitable[ASGIApp]]
@@ -53,12 +55,13 @@ class ConversationRequests:
     """Answers what is asked of the conversations of a key.
 
     Args:
-        store: Where they are.
+        archive: Where they are, and what opens compaction items.
         settings: The gateway's.
     """
 
-    def __init__(self, store: ConversationStore, settings: Settings) -> None:
-        self._store = store
+    def __init__(self, archive: Archive, settings: Settings) -> None:
+        self._store: ConversationStore = archive.conversations
+        self._seals = archive.seals
         self._settings = settings
         self._bounds = ItemBounds(settings.max_chain)
 
@@ -80,7 +83,8 @@ class ConversationRequests:
         body = await self._body(request)
         metadata = _metadata(body)
         given = body.get("items")
-        items = given_items(_given([] if given is None else given), (), new_id)
+        entries = await self._given(key_id, [] if given is None else given)
+        items = given_items(entries, (), new_id)
         conversation = Conversation(new_id("conv"), int(time.time()), metadata)
         with translated():
             await self._store.create(key_id, conversation, items)
@@ -123,7 +127,7 @@ class ConversationRequests:
         if "items" not in body:
             message = "'items' is missing: an array of items to add."
             raise ClientFault(message, code="missing_required_parameter", param="items")
-        entries = _given(body["items"])
+        entries = await self._given(key_id, body["items"])
         with translated():
             taken = await self._taken(key, entries)
             items = given_items(entries, taken, new_id)
@@ -151,6 +155,31 @@ class ConversationRequests:
                 raise ItemNotFound(item_id)
         return _json(_object(conversation))
 
+    async def _given(self, key_id: str, items: Any) -> list[Entry]:
+        """Return the items that a client adds. Raises ClientFault, ArchiveUnavailable."""
+        check_items("items", items)
+        if len(items) > MAX_ITEMS:
+            message = f"'items' has {len(items)} items; at most {MAX_ITEMS} are added at a time."
+            raise ClientFault(message, code="invalid_value", param="items")
+        for place, item in enumerate(items):
+            _check(f"items[{place}]", item)
+        for place, item in enumerate(items):
+            if item.get("type") == COMPACTION and not await self._opens(key_id, item):
+                raise unreadable_compaction(f"items[{place}]")
+        return [Entry.of(item) for item in items]
+
+    async def _opens(self, key_id: str, item: dict[str, Any]) -> bool:
+        """Return whether a create can be made with a compaction item."""
+        seal = item.get("encrypted_content")
+        if not is_seal(seal):
+            return isinstance(seal, str)  # a backend's own, which only that can read
+        try:
+            with translated():
+                await self._seals.open(key_id, seal)
+        except BrokenSealError:
+            return False
+        return True
+
     async def _taken(self, key: ConversationKey, entries: Sequence[Entry]) -> set[str]:
         """Return the ids that items of the client's must not have: those of other items."""
         if all(entry.id is None for entry in entries):
@@ -171,17 +200,6 @@ class ConversationRequests:
         if conversation is None:
             raise conversation_not_found(key.id)
         return conversation
-
-
-def _given(items: Any) -> list[Entry]:
-    """Return the items that a client adds. Raises ClientFault."""
-    check_items("items", items)
-    if len(items) > MAX_ITEMS:
-        message = f"'items' has {len(items)} items; at most {MAX_ITEMS} are added at a time."
-        raise ClientFault(message, code="invalid_value", param="items")
-    for place, item in enumerate(items):
-        _check(f"items[{place}]", item)
-    return [Entry.of(item) for item in items]
 
 
 def _check(name: str, item: dict[str, Any]) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from tests.cases.test_compaction import TRIGGER, compacted
 from tests.support.client import connect
-from tests.support.gateway_stand import Stand, stand, user
+from tests.support.conversations import ask, begin
+from tests.support.gateway_stand import Stand, said, stand, user
 
 if TYPE_CHECKING:
     from tests.support.client import Event
@@ -64,6 +65,20 @@ async def test_an_item_that_was_changed_is_refused_in_a_warm_up_too() -> None:
         assert error["error"]["code"] == "invalid_compaction_item"
         assert error["error"]["param"] == "input[0]"
         await on.usable()
+
+
+@pytest.mark.parametrize("how", WAYS[:-1])
+async def test_an_item_that_was_changed_is_not_added_to_a_conversation(how: str) -> None:
+    async with stand() as on:
+        item = await sealed(on)
+        name = await begin(on, user("kept"), item)
+        broken = {**item, "encrypted_content": changed(item["encrypted_content"], how)}
+        for path in ("", f"/{name}/items"):
+            status, refused = await ask(on, "POST", path, {"items": [user("x"), broken]})
+            assert (status, refused["error"]["code"]) == (400, "invalid_compaction_item")
+            assert refused["error"]["param"] == "items[1]"
+        exchange, _ = await on.turn(conversation=name, input="two")
+        assert said(exchange)[-1] == "two"
 
 
 async def test_an_item_of_another_gateway() -> None:

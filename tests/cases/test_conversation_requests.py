@@ -219,7 +219,7 @@ async def test_what_is_large_is_added_whole() -> None:
 
 async def test_absurd_items_are_listed_all_the_same() -> None:
     absurd: list[Json] = [
-        {"type": {"a": 1}},
+        {"type": "x", "a": {"b": None}},
         {"role": "user", "content": [{"type": ["a"]}, 7, None, {}]},
         {"type": None, "role": "user", "content": "x"},
         {"type": "web_search_call", "action": 7},

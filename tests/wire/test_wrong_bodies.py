@@ -127,6 +127,9 @@ WRONG_FIELDS: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"items": [{"type": "item_reference", "id": "msg_x"}]}, "items[0]"),
         ({"items": [{"type": "compaction_trigger"}]}, "items[0]"),
         ({"items": [{"role": "user"}]}, "items[0].content"),
+        ({"items": [{"role": 7, "content": "x"}]}, "items[0].role"),
+        ({"items": [SEALED_ELSEWHERE]}, "items[0]"),
+        ({"items": [{"type": "compaction"}]}, "items[0]"),
         ({"metadata": 7}, "metadata"),
         ({"metadata": {"a": "b" * 513}}, "metadata"),
     ],
@@ -135,6 +138,7 @@ WRONG_FIELDS: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({}, "items"),
         ({"items": None}, "items"),
         ({"items": {}}, "items"),
+        ({"items": [{"role": "user", "content": "x"}, SEALED_ELSEWHERE]}, "items[1]"),
     ],
 }
 
@@ -164,4 +168,5 @@ async def test_items_that_are_too_large_are_named() -> None:
             body = json.dumps({"items": [{"role": "user", "content": "x" * 5_000_000}]}).encode()
             error = await asked.refused(400, "POST", path, body, **JSON)
             assert (error["code"], error["param"]) == ("value_too_large", "items")
+            assert "All fields may have 4194304 bytes together" in error["message"]
             assert "'items'" in error["message"]
