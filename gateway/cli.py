@@ -206,7 +206,8 @@ def _with_settings(
 
 
 def _option(name: str, option: str) -> click.Option:
-    from gateway.config.settings import Settings, choices, metavar, shown
+    from gateway.config.setting_words import choices, metavar, shown
+    from gateway.config.settings import Settings
 
     field = Settings.model_fields[name]
     # Values stay text: `load` validates them all alike, whatever their source.

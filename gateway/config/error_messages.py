@@ -10,7 +10,8 @@ from annotated_types import Ge, Gt, Le
 from pydantic.fields import FieldInfo
 
 from gateway.config.setting_types import SIZE
-from gateway.config.settings import Settings, choices, shown
+from gateway.config.setting_words import choices, shown
+from gateway.config.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -3,19 +3,18 @@
 The fields of FILE_ONLY are tables of multilane.toml and exist nowhere else.
 
 `Settings(...)` reads only its arguments; `gateway.config.loading.load` reads flags, environment
-and file. `python -m gateway.config.settings` prints the table in docs/settings.md.
+and file. `python -m gateway.config.setting_words` prints the table in docs/settings.md.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, get_args, get_origin
+from typing import Annotated, Final
 
-from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from gateway.config.passed_paths import STATELESS, Prefixes
 from gateway.config.setting_types import (
-    SIZE,
     AccessLevel,
     ApiKey,
     ApiKeys,
@@ -42,7 +41,6 @@ from gateway.config.setting_types import (
     Steering,
     Transport,
     is_loopback,
-    written,
 )
 from gateway.config.upstream_settings import UpstreamSettings  # noqa: TC001  (pydantic reads it)
 from gateway.upstream.dialect import AUTO, dialect_names
@@ -248,52 +246,3 @@ def flag(name: str) -> str | None:
 def variable(name: str) -> str:
     """Return a field's name in the environment."""
     return PREFIX + name.upper()
-
-
-def choices(name: str, model: type[BaseModel] = Settings) -> list[str]:
-    """Return the values of a field that is a choice; empty for any other field."""
-    kind = model.model_fields[name].annotation
-    if name == "dialect":
-        return [AUTO, *dialect_names()]
-    return list(get_args(kind)) if get_origin(kind) is Literal else []
-
-
-def metavar(name: str) -> str:
-    """Return what --help calls a flag's value."""
-    field = Settings.model_fields[name]
-    if get_origin(field.annotation) is Literal:
-        return "|".join(choices(name))
-    if SIZE in field.metadata:
-        return "SIZE"
-    kinds: dict[object, str] = {int: "N", float: "SECONDS"}
-    names = {"host": "HOST", "upstream": "URL", "api_keys": "KEY", "allow_origin": "ORIGIN"}
-    names |= {"trusted_proxy": "ADDRESS", "passthrough": "PATH"}
-    names |= {"redis_url": "URL", "state_dir": "DIR", "keys_file": "FILE"}
-    return kinds.get(field.annotation) or names.get(name, "NAME")
-
-
-def shown(name: str, value: Any, model: type[BaseModel] = Settings) -> str:
-    """Return a value as a person writes it: 8MiB rather than 8388608.
-
-    Args:
-        name: The field.
-        value: Its value, in bytes for a size and seconds for a time.
-        model: The model that has the field.
-    """
-    return written(value, size=SIZE in model.model_fields[name].metadata)
-
-
-def table() -> str:
-    """Return the table in docs/settings.md."""
-    rows = ["| Flag | Variable | Default | What it does |", "| --- | --- | --- | --- |"]
-    for name, field in Settings.model_fields.items():
-        if name in FILE_ONLY:
-            continue
-        option = f"`{flag(name)}`" if flag(name) else "none"
-        default = shown(name, field.default)
-        rows.append(f"| {option} | `{variable(name)}` | {default} | {field.description} |")
-    return "\n".join(rows)
-
-
-if __name__ == "__main__":
-    print(table())  # noqa: T201

@@ -16,7 +16,8 @@ from gateway.config import key_files
 from gateway.config.configured_upstreams import inherited
 from gateway.config.error_messages import allowed, shape, unknown
 from gateway.config.setting_types import KEY_PLACES
-from gateway.config.settings import Settings, flag, shown
+from gateway.config.setting_words import shown
+from gateway.config.settings import Settings, flag
 from gateway.config.upstream_settings import UpstreamSettings
 from gateway.upstream.routing.model_names import ModelClaims, ModelTaken
 

@@ -12,7 +12,7 @@ PLACE = TOP / "docs" / "settings.md"
 
 def test_the_table_is_current() -> None:
     printed = subprocess.run(
-        [sys.executable, "-m", "gateway.config.settings"],
+        [sys.executable, "-m", "gateway.config.setting_words"],
         cwd=TOP,
         capture_output=True,
         encoding="utf-8",
@@ -23,5 +23,5 @@ def test_the_table_is_current() -> None:
     assert opened, "no table between <!-- settings --> and <!-- /settings -->"
     assert closed, "no table between <!-- settings --> and <!-- /settings -->"
     assert table.strip() == printed.strip(), (
-        "put in what `python -m gateway.config.settings` prints"
+        "put in what `python -m gateway.config.setting_words` prints"
     )

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from gateway.config.configured_upstreams import from_flags
 from gateway.config.loading import BadStart, load
-from gateway.config.settings import choices
+from gateway.config.setting_words import choices
 from gateway.process.start_refused import StartRefused
 from gateway.tools.check.examination import examine
 from gateway.tools.check.report import render
