@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw
 
@@ -66,6 +66,10 @@ _ASKED = (
 _CACHE_DEFAULTS = {"mode": "implicit", "ttl": "30m"}
 
 
+#: More seconds than any time has; what is beyond it counts something else.
+_END_OF_TIME: Final = 1e12
+
+
 class Snapshots:
     """Makes the response object of one response.
 
@@ -106,7 +110,9 @@ class Snapshots:
             self._upstream["model"] = latest.get("model", DEFAULTS["model"])
             created_at = upstream.get("created_at")
             if isinstance(created_at, int | float) and not isinstance(created_at, bool):
-                self._created_at = created_at
+                self._created_at = (
+                    created_at if 0 <= created_at < _END_OF_TIME else self._created_at
+                )
         outcomes = {key for key in _OUTCOMES if latest.get(key) is not None}
         self._asked = {key: value for key, value in self._asked.items() if key not in outcomes}
         first = {k: v for k, v in self._upstream.items() if v is not None and k not in outcomes}

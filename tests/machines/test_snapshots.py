@@ -96,8 +96,22 @@ def test_created_at_stays_as_it_was_sent(created_at: float) -> None:
     assert (made, type(made)) == (created_at, type(created_at))
 
 
-@pytest.mark.parametrize("created_at", [None, True, "2026", []])
-def test_a_created_at_that_is_none_is_ours(created_at: Any) -> None:
+NO_TIMES: list[Any] = [
+    None,
+    True,
+    "2026",
+    [],
+    -1,
+    1e12,
+    1_780_000_000_000,
+    10**400,
+    float("inf"),
+    float("nan"),
+]
+
+
+@pytest.mark.parametrize("created_at", NO_TIMES)
+def test_a_created_at_that_is_no_time_is_ours(created_at: Any) -> None:
     assert snapshot({"model": "m"}, {"created_at": created_at})["created_at"] == NOW
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway.upstream.transport.faults import BackendAnswered
@@ -182,3 +182,37 @@ def test_a_proper_stream_stays_with_the_splitter() -> None:
         (None, b'{"a":\n1}\n'),
         (None, b'{"b":1}'),
     ]
+
+
+#: Lines as backends, proxies and broken ones write them, in any order and with any end.
+SOUP = st.lists(
+    st.tuples(
+        st.sampled_from(
+            [
+                *(b"event: x", b"event:", b"id: 1", b"retry: 3", b": c", b"", b" ", b"\t", b"junk"),
+                *(b'data: {"a":1}', b'data:{"b":[2]}', b"data: [DONE]", b"data:", b"data: x"),
+                *(b'data: {"c":', b"data: 3}", b"data: {", b"data: }", b'data: [{"d":4},{"e":5}]'),
+                *(b'{"f":6}', b"{", b"}", b'{"g":', b' "h"}', b"[", b"]", b'[{"i":7}]', b"data"),
+                *(b'error: {"j":8}', b'error:  {"k":9}', b"error: {", b"error: no", b"error:"),
+                b'{"l":1}data: [DONE]',
+            ]
+        ),
+        st.sampled_from([b"\n", b"\n", b"\n\n", b"\r\n", b"\r\n\r\n", b"\r", b"\n\n\n"]),
+    ).map(b"".join),
+    max_size=8,
+).map(b"".join)
+
+
+@given(SOUP, st.lists(st.integers(0, 120)))
+@example(b'data: {"a":1}\n{\nevent: x\ndata: {"b":2}\n\ndata: {"c":3}\n\n', [16])
+@example(b'data: {"a":1}\ndata: {', [14])
+@example(b'data: {"a":1}\nerror: {"b":2}\n\nerror: {"c":3}\n\n', [20])
+def test_reads_change_nothing_however_broken_a_body_is(soup: bytes, cuts: list[int]) -> None:
+    reads = (cut(soup, cuts), [soup], [soup[at : at + 1] for at in range(len(soup))])
+    one, *others = map(splitter_read, reads)
+    assert all(other == one for other in others)
+
+
+def splitter_read(chunks: list[bytes]) -> list[Event]:
+    splitter = SseSplitter(LIMIT)
+    return [event for chunk in chunks for event in splitter.feed(chunk)] + splitter.finish()

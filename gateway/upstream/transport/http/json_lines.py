@@ -104,6 +104,8 @@ class JsonLines:
         if field == b"event":
             self._name = value.strip().decode(errors="replace") or None
             return
+        if field == b"error" and value.lstrip()[:1] == b"{":
+            self._name, self._framed = "error", True
         if self._framed:
             text = value.strip()
         elif text[:1] not in b"{[":
@@ -141,16 +143,15 @@ def is_whole(text: bytes) -> bool:
 
 
 def data_of(values: list[bytes], others: list[bytes]) -> list[bytes]:
-    """Return the data of one block of an event stream: several where it holds whole values.
+    """Return the data of one block of an event stream: several where others hold whole values.
 
     Args:
         values: What its `data:` lines hold.
         others: Its lines of no known field. The standard ignores them, but some are the rest of a
             value, or a value that somebody put between events.
     """
-    for several in (values, others):
-        if len(several) > 1 and all(map(is_whole, several)):
-            return several
+    if len(others) > 1 and all(map(is_whole, others)):
+        return others
     data = b"\n".join(values)
     bare = _without_glued_end(b"\n".join(others))
     if is_whole(bare):
@@ -178,4 +179,4 @@ def _elements(data: bytes) -> list[bytes]:
 
 def _begins(line: bytes) -> bool:
     """Return whether a line begins a value or an event, wherever it stands: it is not indented."""
-    return line[:2] == b'{"' or line.startswith((b"data:", b"event:"))
+    return line[:2] == b'{"' or line.startswith((b"data:", b"event:", b"error:"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from gateway.upstream.transport.faults import backend_fault
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 _BOM = b"\xef\xbb\xbf"
 _DATA = b"data: "
 _SMALL = 4096  # a longer read hardly ever holds one event only
+
+#: Lines of which a block that has one event has one.
+_VALUES = re.compile(rb"^(?:data:|error:|\{|[^\S\n]+$)", re.MULTILINE)
 
 #: `event:` lines seen so far -> the names in them, so that a line costs one look-up. All streams
 #: share it. A backend has a dozen names; the bound stops one that makes names up.
@@ -72,12 +76,15 @@ class SseSplitter:
 
     def finish(self) -> list[Event]:
         """Return the last event, whose blank line is missing, unless it is torn. Call once."""
-        if self._lines is not None:
-            return self._lines.finish()
-        rest = bytes(self._pending).removesuffix(b"\n")
+        rest = bytes(self._pending)
         self._pending.clear()
+        if self._lines is None and _ends_by_lines(rest):
+            self._read_lines(is_stream=True)
+        if self._lines is not None:
+            return [*self._lines.feed(rest), *self._lines.finish()]
+        rest = rest.removesuffix(b"\n")
         self._measure(rest)
-        return [event for event in _any(rest) if not is_torn(event)]
+        return [event for event in _events(rest) if not is_torn(event)]
 
     def _feed(self, data: bytes) -> list[Event]:
         """Return the events of a read of any layout, its line ends normalised."""
@@ -89,7 +96,22 @@ class SseSplitter:
             return []
         if len(data) > self._limit:
             self._measure(data)
-        return _aligned(data.split(b"\n")) or _any(data)
+        return _aligned(data.split(b"\n")) or self._any(data)
+
+    def _any(self, data: bytes) -> list[Event]:
+        """Return events of any layout, up to a block whose events end with their lines."""
+        events: list[Event] = []
+        blocks = data.split(b"\n\n")
+        for number, block in enumerate(blocks):
+            # Asked as in `_wait`: whether a block comes in one read or in several changes nothing.
+            if len(_VALUES.findall(block)) > 1 and _ends_by_lines(block + b"\n"):
+                rest = b"\n\n".join(blocks[number:]) + self._pending
+                self._pending.clear()
+                self._read_lines(is_stream=True)
+                assert self._lines is not None
+                return events + self._lines.feed(rest)
+            events += _events(block)
+        return events
 
     def _complete(self, data: bytes) -> bytes:
         """Keep the bytes of the unfinished last event, return those of the finished ones."""
@@ -183,35 +205,24 @@ def _aligned(lines: list[bytes]) -> list[Event] | None:
     return events if len(events) == count else None
 
 
-def _any(data: bytes) -> list[Event]:
-    """Return events of any layout."""
-    return [event for block in data.split(b"\n\n") for event in _events(block)]
-
-
 def _events(block: bytes) -> list[Event]:
-    """Return the event of a block of lines; several where it holds several whole values."""
+    """Return the event of a block of lines; several where other lines hold whole values."""
     name: str | None = None
     values: list[bytes] = []
-    names: list[str | None] = []  # what was said before each value
     others: list[bytes] = []  # the standard ignores them, but some hold a value without `data:`
     for line in block.split(b"\n"):
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if field == b"data":
             values.append(value)
-            names.append(name)
         elif field == b"event":
             name = _named(line, value)
-        elif field == b"error" and value[:1] == b"{":
+        elif field == b"error" and value.lstrip()[:1] == b"{":
             name = "error"
             values.append(value)
-            names.append(name)
         elif field not in (b"", b"id", b"retry"):
             others.append(line)
-    several = data_of(values, others)
-    if several is values:  # events whose blank lines are missing
-        return list(zip(names, values, strict=True))
-    return [(name, data) for data in several]
+    return [(name, data) for data in data_of(values, others)]
 
 
 def _named(line: bytes, value: bytes) -> str | None:
@@ -227,16 +238,25 @@ def _ends_by_lines(pending: bytes) -> bool | None:
 
     None: the value goes on over several lines, so no end of a line ends it.
     """
-    value: bytes | None = None
+    first: bytes | None = None
     lines = pending.split(b"\n")
     for line in lines[:-1]:
-        if value is not None and line.isspace():
+        if first is not None and line.isspace():
             return True  # meant as the blank line
-        field, _, rest = line.partition(b":")
-        if field == b"data" or line[:1] == b"{":
-            if value is not None:
+        value = _value(line)
+        if value is not None:
+            if first is not None:
                 return True
-            value = rest.strip() if field == b"data" else line
-            if not is_whole(value):
+            first = value
+            if not is_whole(first):
                 return None
-    return value is not None and lines[-1].startswith((b"data:", b"{"))
+    return first is not None and _value(lines[-1]) is not None
+
+
+def _value(line: bytes) -> bytes | None:
+    """Return the value that begins on a line, perhaps without a field; None if none does."""
+    field, colon, value = line.partition(b":")
+    value = value.strip()
+    if (field == b"data" and colon) or (field == b"error" and value[:1] == b"{"):
+        return value
+    return line if line[:1] == b"{" else None
