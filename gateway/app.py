@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
+from gateway.client.admission import Admission
 from gateway.client.auth import Authenticator, upstream_headers
 from gateway.client.connection import ClientConnection
 from gateway.client.http_protocol import RETRY_AFTER, no_room
@@ -22,6 +23,7 @@ from gateway.client.refusal import UpgradeRefused, error
 from gateway.config.configured_upstreams import default_model, upstreams
 from gateway.http.answers import Wires
 from gateway.http.background import BackgroundResponses
+from gateway.http.client_secrets import ClientSecretRequests
 from gateway.http.compact import Compactions
 from gateway.http.conversations import ConversationRequests
 from gateway.http.cors import Cors
@@ -34,6 +36,7 @@ from gateway.http.running import RunningResponses
 from gateway.http.stored import StoredResponses
 from gateway.http.token_counts import TokenCounts
 from gateway.http.unrouted import broken, missing, not_allowed, not_found, upgrade_required
+from gateway.keys.client_secrets import ClientSecrets
 from gateway.keys.watch import KeysWatch
 from gateway.persistence.stores import Stores
 from gateway.telemetry.access_log import AccessLog, ConnectionLog
@@ -76,11 +79,13 @@ class Gateway:
         self.draining = False
         self._authenticator = Authenticator(settings.api_keys, settings.allow_origin)
         self._keys: KeysWatch | None = None
-        if settings.keys_file is not None:
+        if not self._authenticator.ring.open or settings.keys_file is not None:
             self._keys = KeysWatch(settings.keys_file, self._authenticator.ring)
         self._access = AccessLog(settings.access_log)
         self._upstreams = Router(upstreams(settings))
         self._stores = Stores(settings, self._authenticator.ring.homes)
+        secrets = ClientSecrets(self._stores.seals, self._authenticator.ring)
+        self._admission = Admission(self._authenticator, secrets)
         self._connections: set[ClientConnection] = set()
         self._running = RunningResponses()
         self.peers = Peers(
@@ -105,9 +110,10 @@ class Gateway:
             self._upstreams, self._stores.archive, self._running, wires, self._relayed, settings
         )
         conversations = ConversationRequests(self._stores.archive, settings)
+        making = ClientSecretRequests(secrets, self._upstreams, self._relayed, settings)
         passed = Passthrough(self._upstreams, self._running, wires, self._relayed, settings)
         routes = HttpRoutes(
-            self._authenticator,
+            self._admission,
             self._stores,
             self._models,
             creation,
@@ -115,10 +121,11 @@ class Gateway:
             compactions,
             counts,
             conversations,
+            making,
             passed,
         )
         probes = Probes(
-            self._authenticator,
+            self._admission,
             self._stores,
             self._upstreams,
             lambda: self.draining,
@@ -143,7 +150,7 @@ class Gateway:
         headers = websocket.scope["headers"]
         try:
             self._check_room()
-            admitted = self._authenticator.admit(headers)
+            admitted = await self._admission.admit(headers)
         except UpgradeRefused as refused:
             body = error(refused.code, refused.message, refused.status)
             response = JSONResponse(body, refused.status, refused.headers)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 from pydantic import SecretStr
 
 from gateway.client.refusal import UpgradeRefused
+from gateway.keys.client_secrets import is_secret
 from gateway.keys.keys_file import digest_of, key_id
-from gateway.keys.ring import KeyRing, LiveKey, expired
+from gateway.keys.ring import KeyRing, LiveKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,7 +64,7 @@ class Authenticator:
         plain = [key.get_secret_value() if isinstance(key, SecretStr) else key for key in keys]
         #: The keys in force; a keys file adds those with names.
         self.ring = KeyRing({digest_of(key.encode()): key_id(key) for key in plain})
-        self._origins = frozenset(_origin(origin) for origin in origins)
+        self._origins = frozenset(origin_of(origin) for origin in origins)
 
     def admit(self, headers: Headers) -> AdmittedClient:
         """Return the client that these headers admit.
@@ -72,26 +73,26 @@ class Authenticator:
             UpgradeRefused: The key or the origin is not accepted.
         """
         self.check_origin(headers)
-        offered = _protocols(headers)
         if self.ring.open:
-            return AdmittedClient(OPEN, self._echo(offered))
-        key = _client_key(headers)
+            return AdmittedClient(OPEN, self.echo(headers))
+        key = client_key(headers)
         found = self.ring.find(key)
         if found is None:
             code = "missing_api_key" if key is None else "invalid_api_key"
             reason = "No API key was given" if key is None else "The API key is not known here"
             raise unauthorized(code, f"{reason}; send it as `Authorization: Bearer KEY`.")
         if isinstance(found, str):
-            return AdmittedClient(found, self._echo(offered))
+            return AdmittedClient(found, self.echo(headers))
         if self.ring.expired(found):
-            fault = expired()
+            fault = found.has_ended()
             raise unauthorized(str(fault.code), fault.message)
-        return AdmittedClient(found.key.owner, self._echo(offered), found)
+        return AdmittedClient(found.key.owner, self.echo(headers), found)
 
-    def _echo(self, offered: list[bytes]) -> str | None:
-        for name in offered:
-            harmless = TOKEN.fullmatch(name) and not name.lower().startswith(KEY_PROTOCOL)
-            if harmless and self.ring.find(name) is None:
+    def echo(self, headers: Headers) -> str | None:
+        """Return the subprotocol to accept: the first that is offered and no key."""
+        for name in _protocols(headers):
+            secret = name.lower().startswith(KEY_PROTOCOL) or is_secret(name)
+            if TOKEN.fullmatch(name) and not secret and self.ring.find(name) is None:
                 return name.decode()
         return None
 
@@ -100,7 +101,7 @@ class Authenticator:
         origins = _all(headers, b"origin")
         if not origins or "*" in self._origins:
             return
-        origin = _origin(origins[0].decode("latin-1"))
+        origin = origin_of(origins[0].decode("latin-1"))
         if len(origins) == 1 and (origin in self._origins or self._is_own(origin, headers)):
             return
         raise UpgradeRefused(
@@ -109,6 +110,13 @@ class Authenticator:
             "Pages of this origin may not connect here; the gateway's --allow-origin lets them in.",
             {},
         )
+
+    def check_bound_origin(self, headers: Headers, origin: str | None) -> None:
+        """Raise UpgradeRefused for who shows what is bound to another origin."""
+        shown = [origin_of(one.decode("latin-1")) for one in _all(headers, b"origin")]
+        if origin is not None and shown != [origin]:
+            message = "This client secret is for the pages of another origin."
+            raise UpgradeRefused(HTTPStatus.FORBIDDEN, "origin_not_allowed", message)
 
     def _is_own(self, origin: str, headers: Headers) -> bool:
         hosts = _all(headers, b"host")
@@ -127,7 +135,7 @@ def unauthorized(code: str, message: str) -> UpgradeRefused:
     return UpgradeRefused(HTTPStatus.UNAUTHORIZED, code, message, headers)
 
 
-def _client_key(headers: Headers) -> bytes | None:
+def client_key(headers: Headers) -> bytes | None:
     """Return the client's key from its only Authorization, or else from a subprotocol."""
     credentials = _all(headers, b"authorization")
     if credentials:
@@ -147,7 +155,7 @@ def upstream_headers(headers: Headers, *, authorization: bool = False) -> dict[s
         values = _all(headers, name)
         if values and name not in named and all(PLAIN.fullmatch(value) for value in values):
             relayed[name.decode()] = ", ".join(value.decode() for value in values)
-    key = _client_key(headers) if authorization else None
+    key = client_key(headers) if authorization else None
     if key and PLAIN.fullmatch(key) and b"authorization" not in named:
         relayed["authorization"] = f"Bearer {key.decode()}"
     return relayed
@@ -162,7 +170,8 @@ def _protocols(headers: Headers) -> list[bytes]:
     return [name for part in joined.split(b",") if (name := part.strip())]
 
 
-def _origin(origin: str) -> str:
+def origin_of(origin: str) -> str:
+    """Return an origin as others are compared with it: without the usual port, in small letters."""
     origin = origin.strip().rstrip("/").lower()
     return origin.removesuffix(PORTS.get(origin.partition("://")[0], "\n"))
 

@@ -19,7 +19,7 @@ ALL: Final = "all"
 #: Stands for no path.
 NONE: Final = "none"
 #: What the gateway answers itself, and is never passed on.
-OWN: Final = frozenset({"responses", "models", "steers", "conversations"})
+OWN: Final = frozenset({"responses", "models", "steers", "conversations", "client_secrets"})
 _BASE: Final = b"/v1/"
 #: Signs that mean themselves to whoever reads a path, and those that may only come encoded: none
 #: that ends a segment, begins a parameter or could be read as one that does.

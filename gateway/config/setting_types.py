@@ -158,8 +158,13 @@ def _steering(value: str, info: ValidationInfo) -> str:
     return value
 
 
+def is_origin(value: str) -> bool:
+    """Return whether this is the origin of a page, perhaps with a slash at its end."""
+    return re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#@]+/?", value, re.ASCII) is not None
+
+
 def _origin(value: str) -> str:
-    if value != "*" and not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#@]+/?", value):
+    if value != "*" and not is_origin(value):
         raise ValueError("must be origins such as https://app.example.com, or *")
     return value.rstrip("/").lower()
 

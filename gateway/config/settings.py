@@ -151,7 +151,8 @@ class Settings(BaseSettings):
         "`memory`, or the URL of a Redis or Valkey.",
     )
     compaction_keys: Annotated[SealingSecrets, NoDecode] = Field(
-        (), description="Secrets for compaction items: the first seals, all open; else the store's."
+        (),
+        description="Seal compaction items, client secrets: the first; all open; else the store's.",
     )
     state_dir: NonEmptyText = Field(
         "~/.local/state/multilane", description="Directory of the bundled engine."

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from gateway.client.auth import Authenticator
+    from gateway.client.admission import Admission
     from gateway.keys.ring import End, LiveKey
 
     #: Answers a request of the owner whose id it gets.
@@ -38,15 +38,15 @@ _GRACE: Final = 1.0
 class Keyed:
     """Makes endpoints that answer only who shows a key, and turn every fault into an answer."""
 
-    def __init__(self, authenticator: Authenticator) -> None:
-        self._authenticator = authenticator
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
 
     def __call__(self, answer: Answer) -> Callable[[Request], Awaitable[ASGIApp]]:
         """Return the endpoint for what answers those who are let in."""
 
         async def endpoint(request: Request) -> ASGIApp:
             try:
-                admitted = self._authenticator.admit(request.scope["headers"])
+                admitted = await self._admission.admit(request.scope["headers"])
                 show_key(request.scope)
                 if admitted.key is None:
                     return await answer(admitted.key_id, request)

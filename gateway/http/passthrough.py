@@ -85,7 +85,7 @@ class Passthrough:
             raise ClientFault("The query has signs that no URL has.", code="invalid_request_error")
         upstreams, headers = self._upstreams, self._relayed(request.scope["headers"])
         key = key_of(request)
-        bound = key is not None and bool(key.key.models)
+        bound = key is not None and key.bound
         matter = upstreams.models_matter or bound
         body = await read_beginning(request, self._most, models_matter=matter)
         if key is not None and bound:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from gateway.client.auth import Authenticator
+    from gateway.client.admission import Admission
     from gateway.persistence.stores import Stores
     from gateway.upstream.routing.router import Router
 
@@ -34,7 +34,7 @@ class Probes:
     """Answers for the process; details are for those with a key.
 
     Args:
-        authenticator: Checks the keys.
+        admission: Checks the keys.
         stores: What outlives a socket.
         upstreams: The backends.
         draining: Tells whether the gateway ends.
@@ -43,13 +43,13 @@ class Probes:
 
     def __init__(
         self,
-        authenticator: Authenticator,
+        admission: Admission,
         stores: Stores,
         upstreams: Router,
         draining: Callable[[], bool],
         counts: Callable[[], dict[str, int]],
     ) -> None:
-        self._authenticator = authenticator
+        self._admission = admission
         self._stores = stores
         self._upstreams = upstreams
         self._draining = draining
@@ -59,7 +59,7 @@ class Probes:
     async def _health(self, request: Request) -> JSONResponse:
         """Answer 200 as long as the process answers at all, while it drains as well."""
         body: dict[str, Any] = {"status": "draining" if self._draining() else "ok"}
-        if self._is_keyed(request):
+        if await self._is_keyed(request):
             body |= self._counts() | self._stores.health()
         return JSONResponse(body)
 
@@ -72,7 +72,7 @@ class Probes:
             return JSONResponse(error("invalid_value", message, 400, "exclude"), 400)
         ready = all(check.passed for name, check in checks.items() if name not in excluded)
         body: dict[str, Any] = {"status": "ready" if ready else "not_ready"}
-        if self._is_keyed(request):
+        if await self._is_keyed(request):
             body["checks"] = {name: check.text for name, check in checks.items()}
         return JSONResponse(body, 200 if ready else 503)
 
@@ -94,10 +94,10 @@ class Probes:
             ),
         }
 
-    def _is_keyed(self, request: Request) -> bool:
+    async def _is_keyed(self, request: Request) -> bool:
         """Return whether a request may know the details."""
         try:
-            self._authenticator.admit(request.scope["headers"])
+            await self._admission.admit(request.scope["headers"])
         except UpgradeRefused:
             return False
         show_key(request.scope)

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from gateway.client.auth import Authenticator, Headers
+    from gateway.client.admission import Admission
+    from gateway.client.auth import Headers
+    from gateway.http.client_secrets import ClientSecretRequests
     from gateway.http.compact import Compactions
     from gateway.http.conversations import ConversationRequests
     from gateway.http.passthrough import Passthrough
@@ -41,7 +43,7 @@ class HttpRoutes:
     """The routes besides the WebSocket, each limited to what belongs to the request's key.
 
     Args:
-        authenticator: Checks the key and the origin of each request.
+        admission: Checks the key and the origin of each request.
         stores: Holds the responses and the steers.
         models: Lists the models.
         creation: Answers creates.
@@ -49,12 +51,13 @@ class HttpRoutes:
         compactions: Makes histories short.
         counts: Counts the tokens of an input.
         conversations: Answers what is asked of conversations.
+        secrets: Makes client secrets.
         passthrough: Passes on what is not the gateway's.
     """
 
     def __init__(
         self,
-        authenticator: Authenticator,
+        admission: Admission,
         stores: Stores,
         models: Models,
         creation: ResponseCreation,
@@ -62,9 +65,10 @@ class HttpRoutes:
         compactions: Compactions,
         counts: TokenCounts,
         conversations: ConversationRequests,
+        secrets: ClientSecretRequests,
         passthrough: Passthrough,
     ) -> None:
-        keyed = Keyed(authenticator)
+        keyed = Keyed(admission)
         self._stores = stores
         self._models = models
         self._stored = stored
@@ -79,6 +83,7 @@ class HttpRoutes:
             Route("/v1/responses/{id}/steers", keyed(self._steers), methods=["GET"]),
             Route("/v1/steers/{id}", keyed(self._steer), methods=["GET"]),
             *conversations.routes(keyed),
+            Route("/v1/client_secrets", keyed(secrets.create), methods=["POST"]),
             Route("/v1/models", keyed(self._list), methods=["GET"]),
             Route("/v1/models/{id:path}", keyed(self._model), methods=["GET"]),
             *passthrough.routes(keyed),
@@ -102,7 +107,7 @@ class HttpRoutes:
         """Return the models that the key of a request may ask for."""
         models = await self._models(request.scope["headers"])
         key = key_of(request)
-        return models if key is None else [one for one in models if key.key.allows(one["id"])]
+        return models if key is None else [one for one in models if key.allows(one["id"])]
 
     async def _list(self, _key_id: str, request: Request) -> Response:
         return _json(encode({"object": "list", "data": await self._askable(request)}))

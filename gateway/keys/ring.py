@@ -6,6 +6,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from gateway.keys.keys_file import digest_of
 from lanes.errors import ClientFault, UpstreamFault
@@ -48,16 +49,29 @@ class LiveKey:
 
     def expire(self, now: float) -> int:
         """End all that is open if the key has expired by now; return how much that is."""
-        return self._end(expired()) if self.key.expired(now) else 0
+        return self._end(self.has_ended()) if self.key.expired(now) else 0
+
+    def has_ended(self) -> UpstreamFault:
+        """Return the fault of whoever shows it after its time."""
+        return expired()
 
     def revoke(self) -> int:
         """End all that is open, and what is opened yet; return how much is open."""
-        self.over = _over("api_key_revoked", "This API key was revoked.")
+        self.over = over("api_key_revoked", "This API key was revoked.")
         return self._end(self.over)
+
+    @property
+    def bound(self) -> bool:
+        """Whether there are models that it may not ask for."""
+        return bool(self.key.models)
+
+    def allows(self, model: str) -> bool:
+        """Return whether it may ask for this model."""
+        return self.key.allows(model)
 
     def check_model(self, model: object) -> None:
         """Raise ClientFault if the key may not ask for this model; what is no name is left."""
-        if isinstance(model, str) and not self.key.allows(model):
+        if isinstance(model, str) and not self.allows(model):
             raise ClientFault(
                 f"This API key may not ask for the model '{model[:80]}'.",
                 code="model_not_allowed",
@@ -75,10 +89,11 @@ class LiveKey:
 
 def expired() -> UpstreamFault:
     """Return the fault of whoever shows a key that has expired."""
-    return _over("api_key_expired", "This API key has expired.")
+    return over("api_key_expired", "This API key has expired.")
 
 
-def _over(code: str, message: str) -> UpstreamFault:
+def over(code: str, message: str) -> UpstreamFault:
+    """Return the fault of whoever shows what lets nobody in any more."""
     return UpstreamFault(message, code=code, status=401, type="invalid_request_error")
 
 
@@ -95,6 +110,8 @@ class KeyRing:
         self._clock = clock
         self._named: dict[bytes, LiveKey] | None = None
         self._homes: dict[str, tuple[str, ...]] = {}
+        #: What ends by itself, besides the keys of the file: client secrets in use.
+        self._watched: WeakSet[LiveKey] = WeakSet()
 
     @property
     def open(self) -> bool:
@@ -108,9 +125,16 @@ class KeyRing:
         """
         if not key:
             return None
-        digest = digest_of(key)
+        return self.of_digest(digest_of(key))
+
+    def of_digest(self, digest: bytes) -> LiveKey | str | None:
+        """Return the key of which this is the SHA-256 (see `find`)."""
         live = (self._named or {}).get(digest)
         return self._nameless.get(digest) if live is None else live
+
+    def watch(self, live: LiveKey) -> None:
+        """End what is open under something in its time, as long as it is in use."""
+        self._watched.add(live)
 
     def expired(self, live: LiveKey) -> bool:
         """Return whether a key has expired."""
@@ -151,9 +175,9 @@ class KeyRing:
         return Change(len(now), new, [live.key.name for live in gone], ended)
 
     def expire(self) -> Iterator[tuple[str, int]]:
-        """End what is open under keys that have expired; yield each name, and how much it was."""
+        """End what is open under what has expired; yield each name, and how much it was."""
         now = self._clock()
-        for live in list((self._named or {}).values()):
+        for live in [*(self._named or {}).values(), *self._watched]:
             if ended := live.expire(now):
                 yield live.key.name, ended
 

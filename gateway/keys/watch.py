@@ -40,19 +40,20 @@ class KeysWatch:
     """Keeps a ring of keys as the file has them; a file that cannot be used leaves it as it is.
 
     Args:
-        path: The file.
+        path: The file; without one it only looks after the clock.
         ring: The keys in force.
 
     Raises:
         BadKeysFile: The file cannot be used at the start.
     """
 
-    def __init__(self, path: str, ring: KeyRing) -> None:
+    def __init__(self, path: str | None, ring: KeyRing) -> None:
         self._path = path
         self._ring = ring
         self._seen = self._stamp()
         self._settling = self._seen
-        ring.replace(self._read())
+        if path is not None:
+            ring.replace(self._read(path))
 
     async def run(self) -> None:
         """Look after the file and the clock until cancelled."""
@@ -74,24 +75,28 @@ class KeysWatch:
 
     def reload(self) -> None:
         """Read the file now; if it cannot be used, say why and keep the keys in force."""
+        if self._path is None:
+            return
         self._seen = self._settling = self._stamp()
         try:
-            change = self._ring.replace(self._read())
+            change = self._ring.replace(self._read(self._path))
         except BadKeysFile as bad:
             log.warning("keys not reloaded, those before stay in force: %s", bad)
         else:
             log.info("keys reloaded: %s", change)
 
-    def _read(self) -> tuple[NamedKey, ...]:
-        keys = read(self._path)
+    def _read(self, path: str) -> tuple[NamedKey, ...]:
+        keys = read(path)
         try:
             self._ring.check(keys)
         except ValueError as twice:
-            raise BadKeysFile(f"{self._path!r}: {twice}") from None
+            raise BadKeysFile(f"{path!r}: {twice}") from None
         return keys
 
     def _stamp(self) -> tuple[int, ...] | None:
         """Return what changes whenever the file does; None if it is not to be had."""
+        if self._path is None:
+            return None
         try:
             status = os.stat(Path(self._path).expanduser())
         except OSError:

@@ -60,6 +60,7 @@ class Stores:
         clerk: Writes submissions to it.
         claims: Who answers a create that may be sent again.
         archive: Reads and writes stored responses.
+        seals: Seal what clients keep.
         background: How responses are that run in the background.
         counters: What happened to them.
     """
@@ -86,7 +87,7 @@ class Stores:
             self.background = MemoryBackgroundStore()
             responses = MemoryResponseStore(store_ttl=settings.store_ttl)
             conversations = MemoryConversationStore(store_ttl=settings.store_ttl)
-            seals = Seals(sealing, MemorySealingKeyStore(), homes)
+            self.seals = Seals(sealing, MemorySealingKeyStore(), homes)
         else:
             self._client = client = connect(settings.redis_url)
             guard = RedisGuard(client, counters=self.counters)
@@ -98,13 +99,15 @@ class Stores:
             ttl = round(settings.store_ttl)
             responses = RedisResponseStore(client, store_ttl=ttl, guard=guard)
             conversations = RedisConversationStore(client, store_ttl=ttl, guard=guard)
-            seals = Seals(sealing, RedisSealingKeyStore(client, guard=guard), homes)
+            self.seals = Seals(sealing, RedisSealingKeyStore(client, guard=guard), homes)
         if inherits:
             self.steers = InheritedSteerStore(self.steers, homes)
             self.background = InheritedBackgroundStore(self.background, homes)
             responses = InheritedResponseStore(responses, homes)
             conversations = InheritedConversationStore(conversations, homes)
-        self.archive = Archive(responses, settings.max_chain, self.counters, conversations, seals)
+        self.archive = Archive(
+            responses, settings.max_chain, self.counters, conversations, self.seals
+        )
         self.clerk = Clerk(self.steers, owner, self.counters)
 
     @property

@@ -93,10 +93,10 @@ class Seals:
 
     async def _key(self, name: str) -> bytes | None:
         if name not in self._keys and not self._asked:
-            kept = await self._store.get()
-            if kept is not None:
-                self._asked = True
-                self._keys[_key_id(kept)] = kept
+            # If there is none yet, it is made here: strangers must not have the store asked again.
+            kept = await self._store.get_or_put(AESGCM.generate_key(_KEY_BYTES * 8))
+            self._asked = True
+            self._keys[_key_id(kept)] = kept
         return self._keys.get(name)
 
 

@@ -28,8 +28,8 @@ def test_what_is_taken(given: object, paths: tuple[str, ...]) -> None:
     [
         ("all,files", "all goes with nothing else"),
         ("none,files", "none goes with nothing else"),
-        ("responses", "answers conversations, models, responses, steers itself"),
-        ("/v1/models/x", "answers conversations, models, responses, steers itself"),
+        ("responses", "answers client_secrets, conversations, models, responses, steers itself"),
+        ("/v1/models/x", "answers client_secrets, conversations, models, responses, steers itself"),
         ("../files", "must be paths below /v1/"),
         ("files//x", "must be paths below /v1/"),
         ("http://a/v1/files", "must be paths below /v1/"),
