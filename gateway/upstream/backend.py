@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from gateway.logs import Outage, ThrottledWarnings
 from gateway.upstream import model_list
@@ -22,21 +22,21 @@ from gateway.upstream.transport.websocket.client import WebSocketClient
 from gateway.upstream.transport.websocket.limits import WebSocketLimits
 from gateway.upstream.wrapped_steering import WrappedSteering
 from lanes.cpu_thread import run_in_cpu_thread
-from lanes.errors import UpstreamFault
+from lanes.errors import UpstreamFault, own_fault
 from lanes.history.makers import Maker
-from lanes.ports import OwnCompaction, Stream
+from lanes.ports import OwnCompaction
 from lanes.stream.profile import Profile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from gateway.upstream.options import UpstreamOptions
     from gateway.upstream.refused.request import Refusal
+    from gateway.upstream.tracked_stream import TrackedStream
     from gateway.upstream.transport.http.outgoing import OutgoingRequest
     from gateway.upstream.transport.http.reply import HttpReply
     from gateway.upstream.transport.http.stream import HttpStream
     from gateway.upstream.transport.websocket.stream import WebSocketStream
-    from lanes.ports import Event
 
 log = logging.getLogger("multilane.upstream")
 
@@ -133,48 +133,55 @@ class Backend:
         """
         if not self._ready:
             await self._ensure_dialect(headers, body.get("model"))
-        try:
-            stream = await self._ask(body, items, self._headers(headers))
-        except UpstreamFault as fault:
-            self._log_fault(fault)
-            if fault.status == 404 and fault.code == "not_found" and fault.param is None:
-                # The backend does not say what it did not find: it may be the path itself.
-                fault.message += f" ({self._asked})"
-            raise
-        return self._wrap(body, stream)
-
-    async def _ask(
-        self, body: Mapping[str, Any], items: Sequence[bytes], headers: Mapping[str, str]
-    ) -> HttpStream | WebSocketStream:
-        """Send one request, and again without what the backend turns out to refuse (D42).
-
-        Args:
-            body: The client's request.
-            items: The whole effective input, each item as JSON.
-            headers: What is sent.
-        """
-        sender, refused, model = self._sender, self._refused, body.get("model")
+        refused, model = self._refused, body.get("model")
         dialect = refused.respected(self._dialect, model) if refused.known else self._dialect
         texts = [value for value in body.values() if isinstance(value, str)]
         large = len(items) > MANY_ITEMS or sum(map(len, (*items, *texts))) > MANY_BYTES
         for tries in range(MAX_TRIES + 1):
-            if large:
-                request = await run_in_cpu_thread(large_request, dialect, body, items, self._maker)
-            else:
-                request = dialect.request(body, items, self._maker)
-            try:
-                stream = await sender.post(dialect.path, request, headers)
-            except UpstreamFault as fault:
-                conceding = refused.conceding(dialect, fault, request)
-                if conceding is None or tries == MAX_TRIES:
-                    raise
-                dialect = conceding
-            else:
+            asked = dialect, body, items, self._headers(headers)
+            request, stream, fault = await self._ask(*asked, large=large)
+            conceding = fault and refused.conceding(dialect, fault, request)
+            if not conceding or tries == MAX_TRIES:
                 break
-        if tries:
+            if stream is not None:
+                stream.close()
+            dialect = conceding
+        if tries and fault is None:
             refused.remember(model, dialect.refuses)
+        if stream is None:
+            raise self._logged(fault or own_fault("A request without an answer."))
         self._outage.end(f"{self._options.prefix}The backend answers again")
         return stream
+
+    async def _ask(
+        self,
+        dialect: Dialect,
+        body: Mapping[str, Any],
+        items: Sequence[bytes],
+        headers: Mapping[str, str],
+        *,
+        large: bool,
+    ) -> tuple[bytes, ResponsesStream | None, UpstreamFault | None]:
+        """Return the request that was sent, its answer, and the fault that this begins with or is.
+
+        Args:
+            dialect: How it is asked.
+            body: The client's request.
+            items: The whole effective input, each item as JSON.
+            headers: What is sent.
+            large: Whether the request takes long to make.
+        """
+        sender = self._sender
+        if large:
+            request = await run_in_cpu_thread(large_request, dialect, body, items, self._maker)
+        else:
+            request = dialect.request(body, items, self._maker)
+        try:
+            answer = await sender.post(dialect.path, request, headers)
+        except UpstreamFault as fault:
+            return request, None, fault.bare()
+        stream = self._wrap(body, answer)
+        return request, stream, (await stream.begin()).fault
 
     def _wrap(
         self, body: Mapping[str, Any], stream: HttpStream | WebSocketStream
@@ -262,6 +269,14 @@ class Backend:
         native = options.steering == "native"
         return WebSocketClient(options.url, limits, retries=options.retries, native=native)
 
+    def _logged(self, fault: UpstreamFault) -> UpstreamFault:
+        """Return the fault of a create, once it is logged."""
+        self._log_fault(fault)
+        if fault.status == 404 and fault.code == "not_found" and fault.param is None:
+            # The backend does not say what it did not find: it may be the path itself.
+            fault.message += f" ({self._asked})"
+        return fault
+
     def _log_fault(self, fault: UpstreamFault, asked: str | None = None) -> None:
         """Log what the operator can mend. Never the backend's words: they quote input.
 
@@ -283,17 +298,3 @@ class Backend:
         if fault.status != 503:
             cut = f"{self._options.prefix}An answer was cut: {fault.logged or fault.message}"
             self._notices.warning("cut", f"{cut} ({self._asked})")
-
-
-class PeekableStream(Stream, Protocol):
-    """A stream whose first events can be read before it is relayed."""
-
-    async def first(self, meant: Callable[[Event], bool]) -> list[Event]:
-        """Wait for its first events (see `HttpStream.first`)."""
-
-
-class TrackedStream(PeekableStream, Protocol):
-    """A stream that says when its request has left the backend."""
-
-    def afterwards(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once the backend is done with the request, at once if it is."""

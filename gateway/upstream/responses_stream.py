@@ -6,8 +6,10 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from gateway.upstream.stream_start import StreamStart, start_of
 from lanes.codec import decode_lenient
 from lanes.errors import UpstreamFault
+from lanes.stream.upstream_events import says_something
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +25,7 @@ _RESPONSES: Final = b'"response'
 
 
 class ResponsesStream:
-    """Implements gateway.upstream.backend.TrackedStream.
+    """Implements gateway.upstream.tracked_stream.TrackedStream.
 
     Args:
         stream: The stream of the transport.
@@ -45,6 +47,8 @@ class ResponsesStream:
     ) -> None:
         self.profile = profile
         self.steering = steering
+        #: What its first events say, once `begin` has waited for them.
+        self.start = StreamStart()
         self._stream = stream
         self._notice = notice
         self._converter = converter
@@ -65,13 +69,17 @@ class ResponsesStream:
         self._paused = False
         self._stream.resume()
 
-    async def first(self, meant: Callable[[Event], bool]) -> list[Event]:
-        """Wait for the first events (see `HttpStream.first`)."""
+    async def begin(self) -> StreamStart:
+        """Wait for the first events, which `relay` passes on later, and return what they say.
+
+        Raises UpstreamFault as `relay` does. Cancelling closes the connection. Call once.
+        """
         try:
-            return await self._stream.first(meant)
+            self.start = start_of(await self._stream.first(says_something))
         except UpstreamFault as fault:
             self._notice(fault)
             raise
+        return self.start
 
     async def relay(self, sink: Callable[[list[Event]], None]) -> None:
         """Relay it (see `HttpStream.relay`)."""

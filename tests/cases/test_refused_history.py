@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.dialects.chatting import body, chunk, counted, text
-from tests.support.events import created, data, event, in_progress, reply
+from tests.support.events import (
+    closed,
+    completed,
+    created,
+    data,
+    delta,
+    event,
+    in_progress,
+    item_added,
+    item_done,
+    opened,
+    reply,
+)
 from tests.support.gateway_stand import Stand, answer, said, stand, user
 from tests.support.several_upstreams import several
 
@@ -127,6 +139,53 @@ async def test_it_is_asked_once_more_and_not_again() -> None:
         error = await on.client.error("a")
         assert error["status"] == 404
         assert len(on.fake.exchanges) == 2
+
+
+@pytest.mark.parametrize(("status", "refusal"), [UNSEALED[0], GONE[0], GONE[1]])
+async def test_it_costs_one_refusal_and_no_more(status: int, refusal: Item) -> None:
+    async with stand(retries=0) as on:
+        again = await _asked_again(on, lambda exchange: exchange.reply(status, refusal))
+        new = {**SEALED, "id": "rs_2", "encrypted_content": "new"}
+        await answer(again, [*sealed_reply(new)])
+        first = await on.client.ended("a")
+        # The same history from a client that keeps it, and as the parent's.
+        exchange = await on.asked("a", input=HISTORY)
+        is_spared(exchange)
+        await answer(exchange)
+        await on.client.ended("a")
+        exchange = await on.asked("a", previous_response_id=first["id"], input=[user("3")])
+        assert "gAAA" not in exchange.raw.decode()
+        assert '"new"' in exchange.raw.decode(), "what it makes since then goes back to it"
+        await answer(exchange)
+        await on.client.ended("a")
+        # Another model may be able to read it.
+        exchange = await on.asked("a", model="other", input=HISTORY)
+        assert "gAAA" in exchange.raw.decode()
+        await answer(exchange)
+        await on.client.ended("a")
+
+
+async def test_what_did_not_help_is_left_in_next_time() -> None:
+    async with stand(retries=0) as on:
+        for told in (exchange_error, event_error):
+            again = await _asked_again(on, lambda exchange: exchange.reply(*UNSEALED[0]))
+            await told(again)
+            await on.client.error("a")
+
+
+async def exchange_error(exchange: Exchange) -> None:
+    await exchange.reply(400, {"error": {"message": "no"}})
+
+
+async def event_error(exchange: Exchange) -> None:
+    await answer(exchange, [data({"error": {"message": "no"}})])
+
+
+def sealed_reply(item: Item) -> list[bytes]:
+    """An answer with that reasoning before its text."""
+    bare = {**item, "encrypted_content": ""}
+    text = [*opened(index=1), delta("ok", index=1), *closed("ok", index=1)]
+    return [created(), item_added(bare), item_done(item), *text, completed()]
 
 
 async def test_the_parent_is_there_afterwards() -> None:

@@ -8,41 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.dialects.chatting import body, chunk, counted, text
+from tests.cases.refusing import Strict, template, unsupported
 from tests.dialects.strict import templates
 from tests.support.events import reply
 from tests.support.gateway_stand import stand, user
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.support.exchange import Exchange
-
-    #: Says why a request is refused, as (status, body); None if it is not.
-    Rule = Callable[[dict[str, Any]], tuple[int, Any] | None]
-
-ANSWER = [body([*text("Hel", "lo"), chunk("stop"), counted()])]
-
-
-class Strict:
-    """A backend that refuses by its rules, and answers what is left."""
-
-    def __init__(self, *rules: Rule, answer: list[bytes] | None = None) -> None:
-        self.rules = rules
-        self.answer = ANSWER if answer is None else answer
-        self.refused = 0
-        self.taken: list[dict[str, Any]] = []
-
-    async def __call__(self, exchange: Exchange) -> None:
-        for rule in self.rules:
-            refusal = rule(exchange.body)
-            if refusal is not None:
-                self.refused += 1
-                await exchange.reply(*refusal)
-                return
-        self.taken.append(exchange.body)
-        await exchange.send(*self.answer)
-        await exchange.end()
+    from tests.cases.refusing import Rule
 
 
 def forbids(*keys: str) -> Rule:
@@ -56,31 +28,11 @@ def forbids(*keys: str) -> Rule:
     return rule
 
 
-def unsupported(key: str, instead: str | None = None) -> Rule:
-    """As OpenAI does."""
-
-    def rule(request: dict[str, Any]) -> tuple[int, Any] | None:
-        told = f"Unsupported parameter: '{key}' is not supported with this model."
-        told += f" Use '{instead}' instead." if instead else ""
-        error = {"message": told, "param": key, "code": "unsupported_parameter"}
-        return (400, {"error": error}) if key in request else None
-
-    return rule
-
-
 def default_only(request: dict[str, Any]) -> tuple[int, Any] | None:
     told = "Unsupported value: 'temperature' does not support this value with this model. Only "
     told += "the default (1) value is supported."
     error = {"message": told, "param": "temperature", "code": "unsupported_value"}
     return (400, {"error": error}) if request.get("temperature", 1) != 1 else None
-
-
-def template(judge: templates.Template, status: int = 400) -> Rule:
-    def rule(request: dict[str, Any]) -> tuple[int, Any] | None:
-        why = judge(request["messages"])
-        return None if why is None else (status, {"error": {"message": why}})
-
-    return rule
 
 
 async def test_each_key_costs_one_refusal_and_no_more(caplog: pytest.LogCaptureFixture) -> None:

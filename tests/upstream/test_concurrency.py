@@ -10,14 +10,13 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from gateway.upstream.routing.concurrency import ConcurrencyLimit
-from gateway.upstream.transport.faults import backend_fault
-from lanes.errors import UpstreamFault
+from gateway.upstream.stream_start import StreamStart
 from lanes.stream.profile import Profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from gateway.upstream.backend import PeekableStream, TrackedStream
+    from gateway.upstream.tracked_stream import BegunStream, TrackedStream
     from lanes.ports import BackendSteering, Event
 
 
@@ -26,16 +25,13 @@ class Quiet:
 
     profile = Profile()
     steering: BackendSteering | None = None
+    start = StreamStart()
 
     def __init__(self) -> None:
         self.over = anyio.Event()
         self.calls: list[str] = []
         self.draining = False
         self.then: Callable[[], None] | None = None
-
-    async def first(self, _: Callable[[Event], bool]) -> list[Event]:
-        await self.over.wait()
-        raise backend_fault("cut")
 
     async def relay(self, sink: Callable[[list[Event]], None]) -> None:
         await self.over.wait()
@@ -65,7 +61,7 @@ class Line:
     def __init__(self, most: int) -> None:
         self.turns = ConcurrencyLimit(most)
         self.opened: list[str] = []
-        self.streams: dict[str, PeekableStream] = {}
+        self.streams: dict[str, BegunStream] = {}
         self.inner: dict[str, Quiet] = {}
 
     def comes(self, name: str) -> asyncio.Task[None]:
@@ -118,13 +114,6 @@ async def cancel(line: Line) -> None:
     relaying = asyncio.ensure_future(line.streams["a"].relay(lambda _: None))
     await checkpoint()
     relaying.cancel()
-
-
-@ending
-async def first(line: Line) -> None:
-    line.inner["a"].over.set()
-    with pytest.raises(UpstreamFault):
-        await line.streams["a"].first(bool)
 
 
 class Steered(Quiet):

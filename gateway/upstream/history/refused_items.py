@@ -59,28 +59,30 @@ def refused_part(fault: UpstreamFault) -> RefusedPart | None:
     return RefusedPart.IDS if _IDS.search(words) else None
 
 
-def may_be_refused(items: Sequence[bytes]) -> bool:
-    """Return whether some item may hold such a part; many bytes are not searched for it."""
-    if sum(map(len, items)) > _SEARCHED:
-        return True
-    return any(any(word in data for word in _ANY) for data in items)
-
-
 def without(items: Sequence[bytes], part: RefusedPart) -> list[bytes] | None:
     """Return the items without that part; None if no backend was sent any of it."""
-    leave_out = _LEFT_OUT[part]
     kept: list[bytes] = []
     changed = False
     for at, data in enumerate(items):
-        if not any(word in data for word in _WORDS[part]):
+        if not may_hold(data, part):
             kept.append(data)
             continue
         item = decode(data)
-        rest = leave_out(item)
+        rest = without_part(item, part)
         changed = changed or (rest != item and not _is_dangling(item, items[at + 1 : at + 2]))
         if rest is not None:
             kept.append(data if rest == item else encode(rest))
     return kept if changed else None
+
+
+def may_hold(data: bytes, part: RefusedPart) -> bool:
+    """Return whether the JSON of an item may have that part."""
+    return any(word in data for word in _WORDS[part])
+
+
+def without_part(item: Item, part: RefusedPart) -> Item | None:
+    """Return an item without that part; the same value if it has none, None if nothing is left."""
+    return _LEFT_OUT[part](item)
 
 
 def _is_dangling(item: Item, following: Sequence[bytes]) -> bool:
@@ -121,6 +123,3 @@ _WORDS: Final = {
     RefusedPart.SEALED: (b'"encrypted_content"', MARK),
     RefusedPart.IDS: (b'"id"', b'"reasoning"'),
 }
-#: Bytes to search on the way of a request (D33).
-_SEARCHED: Final = 256 * 1024
-_ANY: Final = (b'"encrypted_content"', b'"id"', MARK)

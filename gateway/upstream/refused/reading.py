@@ -20,6 +20,7 @@ from gateway.upstream.refused.request import (
     as_value,
     value_of,
 )
+from lanes.stream.backend_errors import ReportedFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -92,7 +93,11 @@ def refusal_in(fault: UpstreamFault, request: Mapping[str, Any]) -> Refusal | No
     told = f"{fault.message} {fault.param or ''}"
     if "messages" in request and (demanded := _demanded(told)) is not None:
         return Refusal(MESSAGES, DEMANDED + demanded)
-    if fault.status not in _OF_KEYS or fault.code == "context_length_exceeded":
+    # An error within a stream has no status of its own, or that of the server which writes it.
+    reported = isinstance(fault, ReportedFault) and fault.status in STATUSES
+    if fault.status not in _OF_KEYS and not reported:
+        return None
+    if fault.code == "context_length_exceeded":
         return None
     words = f"{fault.code or ''} {fault.type or ''} {fault.message}"
     by_value = _ONLY_VALUES.search(words) is not None

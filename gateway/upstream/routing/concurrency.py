@@ -11,7 +11,8 @@ from gateway.upstream.wrapped_steering import WrappedSteering
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from gateway.upstream.backend import PeekableStream, TrackedStream
+    from gateway.upstream.stream_start import StreamStart
+    from gateway.upstream.tracked_stream import BegunStream, TrackedStream
     from gateway.upstream.transport.http.reply import HttpReply
     from lanes.ports import Event, Stream
     from lanes.stream.profile import Profile
@@ -26,7 +27,7 @@ class ConcurrencyLimit:
     def __init__(self, limit: int) -> None:
         self._free = anyio.Semaphore(limit, fast_acquire=True)
 
-    async def open(self, opening: Callable[[], Awaitable[TrackedStream]]) -> PeekableStream:
+    async def open(self, opening: Callable[[], Awaitable[TrackedStream]]) -> BegunStream:
         """Wait for a turn, then call `opening`. The turn ends with the stream, or if it fails."""
         return _StreamWithTurn(await self._in_turn(opening), self)
 
@@ -50,7 +51,7 @@ class ConcurrencyLimit:
             self._free.acquire_nowait()
         except anyio.WouldBlock:
             return stream
-        return _StreamWithTurn(cast("TrackedStream", stream), self)  # nobody calls its `first`
+        return _StreamWithTurn(cast("TrackedStream", stream), self)  # nobody asks for its `start`
 
     def give_back(self) -> None:
         """End a turn."""
@@ -75,13 +76,10 @@ class _StreamWithTurn:
         """The profile of the inner stream."""
         return self._stream.profile
 
-    async def first(self, meant: Callable[[Event], bool]) -> list[Event]:
-        """Wait for the first events (see `HttpStream.first`)."""
-        try:
-            return await self._stream.first(meant)
-        except BaseException:
-            self._stream.afterwards(self._end)
-            raise
+    @property
+    def start(self) -> StreamStart:
+        """What the first events of the inner stream say."""
+        return self._stream.start
 
     async def relay(self, sink: Callable[[list[Event]], None]) -> None:
         """Relay it (see `HttpStream.relay`)."""

@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.logs import ThrottledWarnings
 from gateway.upstream.backend import Backend
+from gateway.upstream.history.unreadable import UnreadableParts
+from gateway.upstream.large_request import MANY_BYTES, MANY_ITEMS
 from gateway.upstream.model_list import ModelList
 from gateway.upstream.routing.concurrency import ConcurrencyLimit
 from gateway.upstream.routing.model_names import asked_as, is_pattern, takes
 from gateway.upstream.transport.faults import BackendAnswered
+from lanes.cpu_thread import run_in_cpu_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 
-    from gateway.upstream.backend import PeekableStream
+    from gateway.upstream.history.refused_items import RefusedPart
     from gateway.upstream.options import UpstreamOptions
     from gateway.upstream.token_counts import CountedRequest
+    from gateway.upstream.tracked_stream import BegunStream
     from gateway.upstream.transport.http.outgoing import OutgoingRequest
     from gateway.upstream.transport.http.reply import HttpReply
     from lanes.errors import UpstreamFault
@@ -48,6 +52,8 @@ class RoutedBackend:
         self.options = options
         self.name = options.name
         self._backend = Backend(options, maker)
+        #: What it could not read of earlier histories, once there was something.
+        self.unreadable: UnreadableParts | None = None
         limit = options.concurrency
         self._turns = None if limit is None else ConcurrencyLimit(limit)
         self._spawn = spawn
@@ -67,7 +73,7 @@ class RoutedBackend:
 
     async def open(
         self, body: Mapping[str, Any], items: Sequence[bytes], headers: Mapping[str, str]
-    ) -> PeekableStream:
+    ) -> BegunStream:
         """Send one request, in its turn if there is a limit (see `Backend.open`).
 
         Args:
@@ -78,6 +84,25 @@ class RoutedBackend:
         if self._turns is None:
             return await self._backend.open(body, items, headers)
         return await self._turns.open(partial(self._backend.open, body, items, headers))
+
+    def learn_unreadable(self, model: str, items: Sequence[bytes], part: RefusedPart) -> None:
+        """Remember what it could not read (see `UnreadableParts.learn`).
+
+        Args:
+            model: What the model is called here.
+            items: The history that was refused.
+            part: What of it was left out then.
+        """
+        self.unreadable = self.unreadable or UnreadableParts()
+        self.unreadable.learn(model, items, part)
+
+    async def readable(self, model: str, items: Sequence[bytes]) -> Sequence[bytes]:
+        """Return a history without what a model of it could not read before."""
+        if self.unreadable is None:
+            return items
+        if len(items) > MANY_ITEMS or sum(map(len, items)) > MANY_BYTES:
+            return await run_in_cpu_thread(self.unreadable.left_out, model, items)
+        return self.unreadable.left_out(model, items)
 
     async def pass_on(self, request: OutgoingRequest) -> HttpReply:
         """Send a request as it is, in its turn if there is a limit (see `Backend.pass_on`)."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from gateway.logs import ThrottledWarnings
-from gateway.upstream.history.refused_items import may_be_refused, refused_part, without
+from gateway.upstream.history.refused_items import refused_part, without
 from gateway.upstream.routing.model_names import ModelClaims, asked_as
 from gateway.upstream.routing.readiness import Readiness, run_detached
 from gateway.upstream.routing.routed_backend import RoutedBackend
-from gateway.upstream.routing.stream_start import fault_at_start, passes
+from gateway.upstream.stream_start import passes
 from gateway.upstream.transport.faults import BackendAnswered, backend_fault
 from lanes.cpu_thread import run_in_cpu_thread
 from lanes.errors import ClientFault, UpstreamFault
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup, TaskStatus
 
-    from gateway.upstream.backend import PeekableStream
     from gateway.upstream.options import UpstreamOptions
+    from gateway.upstream.tracked_stream import BegunStream
     from lanes.ports import OwnCompaction, Stream
 
 log = logging.getLogger("multilane.upstream")
@@ -37,17 +37,15 @@ _MAX_NAMED: Final = 20
 
 @dataclass(slots=True)
 class _Asked:
-    """A request on its way to one upstream after another; `spared` if its history lost a part."""
+    """A request on its way to one upstream after another.
+
+    `spared` calls what learns that leaving out a part of its history helped, if one was left out.
+    """
 
     body: Mapping[str, Any]
     items: Sequence[bytes]
     headers: Mapping[str, str]
-    spared: bool = False
-
-    @property
-    def sparable(self) -> bool:
-        """Whether its history may hold what can be left out."""
-        return not self.spared and may_be_refused(self.items)
+    spared: Callable[[], None] | None = None
 
 
 class Router:
@@ -185,7 +183,7 @@ class Router:
 
     async def _ask(
         self, member: RoutedBackend, model: str, asked: _Asked, *, last: bool
-    ) -> PeekableStream:
+    ) -> BegunStream:
         """Send a request, and once more without a part of the history that is refused.
 
         Args:
@@ -194,17 +192,21 @@ class Router:
             asked: The request.
             last: Whether no other upstream could step in.
         """
-        stream = fault = None
+        stream = None
+        items = asked.items
+        if member.unreadable is not None:
+            items = await member.readable(model, items)
         try:
-            stream = await member.open({**asked.body, "model": model}, asked.items, asked.headers)
-            if not last or asked.sparable:
-                fault = await fault_at_start(stream, last=last)
+            stream = await member.open({**asked.body, "model": model}, items, asked.headers)
+            fault = stream.start.reason(last=last)
         except UpstreamFault as raised:
             fault = raised.bare()
         if stream is not None and fault is None:
+            if asked.spared is not None and stream.start.fault is None:
+                asked.spared()
             return stream
         assert fault is not None
-        again = await self._spare(asked, fault, member)
+        again = await self._spare(asked, fault, member, model)
         if stream is not None:
             if not again and (last or not passes(fault)):
                 return stream
@@ -213,13 +215,23 @@ class Router:
             raise fault
         return await self._ask(member, model, asked, last=last)
 
-    async def _spare(self, asked: _Asked, fault: UpstreamFault, member: RoutedBackend) -> bool:
-        """Leave out of a history what the fault is about, if that has not been done before."""
-        part = None if asked.spared else refused_part(fault)
+    async def _spare(
+        self, asked: _Asked, fault: UpstreamFault, member: RoutedBackend, model: str
+    ) -> bool:
+        """Leave out of a history what the fault is about, if that has not been done before.
+
+        Args:
+            asked: The request.
+            fault: Why it was refused.
+            member: The upstream that refused it.
+            model: What the model is called there.
+        """
+        part = refused_part(fault) if asked.spared is None else None
         items = None if part is None else await run_in_cpu_thread(without, asked.items, part)
-        if items is None:
+        if part is None or items is None:
             return False
-        asked.items, asked.spared = items, True
+        asked.spared = partial(member.learn_unreadable, model, asked.items, part)
+        asked.items = items
         line = f"{member.options.prefix}The backend refuses {part}; asked again without them"
         self._notices.warning(f"{member.name} refused {part}", line)
         return True
