@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _TICK = 0.001
 #: C functions that give the lock away while they work on much.
-_UNLOCKED = frozenset({"compress", "decompress", "blake2b", "sha256", "acquire", "get"})
+_UNLOCKED = frozenset({"blake2b", "openssl_sha256", "acquire", "get"})
 
 
 class Probe:

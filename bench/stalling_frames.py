@@ -85,3 +85,16 @@ FRAMES: dict[str, Callable[[int], bytes]] = {
         % (b'{"type":"function","name":"f"},' * 1_000, b"\\n" * 1_000_000)
     ),
 }
+
+#: What is asked over HTTP with such a body: the path, and headers.
+REQUESTS: dict[str, tuple[str, dict[str, str]]] = {
+    "a key of idempotency": ("", {"idempotency-key": "k"}),
+    "the same key again": ("", {"idempotency-key": "k"}),
+    "a count of tokens": ("/input_tokens", {}),
+    "a compaction over HTTP": ("/compact", {}),
+}
+
+
+def body(size: int) -> bytes:
+    """Return the body of a create, of roughly so many bytes."""
+    return b'{"model":"m","input":[%b]}' % (_TEXT % (b"word " * (size // 5)))

@@ -85,6 +85,12 @@ def _chunk(event: dict[str, Any]) -> bytes:
     return b"data: %b\n\ndata: [DONE]\n\n" % json.dumps(event).encode()
 
 
+_COUNT: Final = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 18\r\n\r\n"
+    b'{"input_tokens":1}'
+)
+
+
 class HttpUpstream(asyncio.Protocol):
     """Reads whole requests, undecoded, and answers each with the same events."""
 
@@ -92,7 +98,7 @@ class HttpUpstream(asyncio.Protocol):
         body = b"".join(sse(one) if "type" in one else _chunk(one) for one in events)
         head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n"
         self._answer = head % len(body) + body
-        self._head = b""
+        self._head = self._path = b""
         self._left = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -106,11 +112,13 @@ class HttpUpstream(asyncio.Protocol):
             head, end, data = self._head.partition(b"\r\n\r\n")
             if not end:
                 return
+            self._path = head.split(b" ", 2)[1]
             fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
             self._head, self._left = b"", int(fields[b"content-length"])
         self._left -= len(data)
         if not self._left:
-            self._transport.write(self._answer)  # type: ignore[attr-defined]
+            counts = self._path.endswith(b"/input_tokens")
+            self._transport.write(_COUNT if counts else self._answer)  # type: ignore[attr-defined]
 
 
 @asynccontextmanager

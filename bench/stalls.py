@@ -4,6 +4,7 @@ The gateway runs in a process of its own (bench/probed_gateway.py), and an upstr
 
 - Each large frame is sent on a connection of its own; what the gateway accepts is answered, stored,
   read back and continued once.
+- Each large request over HTTP is answered.
 - Each crowd of clients sends many frames at once (bench/crowds.py).
 - Each large answer is relayed, stored, read back and continued once.
 
@@ -25,12 +26,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
+from urllib.request import Request
 
 from websockets.asyncio.client import connect
 
 from bench.crowds import CROWDS, send_crowd
 from bench.measure import environment
-from bench.stalling_frames import FRAMES
+from bench.stalling_frames import FRAMES, REQUESTS, body
 from bench.stalling_upstreams import answers, short, upstream
 
 if TYPE_CHECKING:
@@ -167,6 +169,36 @@ async def frames(way: Way, size: int, names: Sequence[str] = ()) -> dict[str, Ou
         return {name: await _measured(gateway, FRAMES[name](size)) for name in names or FRAMES}
 
 
+async def requests(way: Way, size: int) -> dict[str, Outcome]:
+    """Return what came of each request over HTTP; its status is how it ended.
+
+    Args:
+        way: How the gateway is set up.
+        size: Bytes of each request, roughly.
+    """
+    outcomes = {}
+    data = body(size)
+    async with _gateway(way, short(way.dialect)) as gateway:
+        for name, (path, headers) in REQUESTS.items():
+            await gateway.longest()
+            url = f"http://127.0.0.1:{gateway.port}/v1/responses{path}"
+            lines = {"content-type": "application/json", **headers}
+            status = await asyncio.to_thread(_posted, Request(url, data, lines))
+            outcomes[name] = Outcome(*await gateway.longest(), str(status))
+    return outcomes
+
+
+def _posted(request: Request) -> int:
+    """Return the status of the answer, once it is read."""
+    try:
+        with urllib.request.urlopen(request) as answer:
+            answer.read()
+            status: int = answer.status
+            return status
+    except HTTPError as error:
+        return error.code
+
+
 async def crowds() -> dict[str, Outcome]:
     """Return what came of each crowd; how long `/health` took is how it ended."""
     outcomes = {}
@@ -196,6 +228,7 @@ async def _all(way: Way, size: int, names: Sequence[str]) -> dict[str, Outcome]:
     """Return what came of everything, or of the frames with these names."""
     outcomes = await frames(way, size, names)
     if not names:
+        outcomes |= await requests(way, size)
         outcomes |= {f"{name}, 6 clients": found for name, found in (await crowds()).items()}
         many = await large_answers(way, size // 8)
         outcomes |= {f"answer: {name}": found for name, found in many.items()}

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 LONG: Final = 4096
 #: Bytes for each escape from which on a string has few of them.
 _FEW: Final = 1024
-#: Bytes to look at in one call.
-_WINDOW: Final = 256 * 1024
+#: Bytes to look at, or to copy, in one call.
+WINDOW: Final = 256 * 1024
 _BACKSLASH: Final = ord("\\")
 #: What a string holds, up to its end or to an escape that the window cuts.
 _CONTENT: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
@@ -146,7 +146,7 @@ class LongStrings:
 
 def without_long_strings(data: bytes) -> bytes:
     """Return JSON of which only the short strings are wanted, in steps that are all short."""
-    return LongStrings().cut(data) if len(data) > _WINDOW else data
+    return LongStrings().cut(data) if len(data) > WINDOW else data
 
 
 def values_in(data: bytes) -> int:
@@ -171,13 +171,17 @@ def joined(pieces: Iterable[bytes | memoryview]) -> bytes:
     """Return what `b"".join` does; it copies a window at a time."""
     whole = BytesIO()  # it grows without being copied, and nor does its value
     for piece in pieces:
-        if len(piece) <= _WINDOW:
-            whole.write(piece)
-            continue
-        view = memoryview(piece)
-        for at in range(0, len(view), _WINDOW):
-            whole.write(view[at : at + _WINDOW])
+        for part in windows(piece):
+            whole.write(part)
     return whole.getvalue()
+
+
+def windows(data: bytes | memoryview) -> Iterable[bytes | memoryview]:
+    """Return all of some bytes, in parts that are short."""
+    if len(data) <= WINDOW:
+        return (data,)
+    view = memoryview(data)
+    return (view[at : at + WINDOW] for at in range(0, len(view), WINDOW))
 
 
 def _head(pieces: Sequence[bytes | memoryview], size: int) -> bytes:
@@ -198,11 +202,11 @@ def string_end(data: bytes, at: int) -> int:
     """Return where the quote is that ends the string whose content begins at `at`; -1 if none."""
     end, searched = -1, at
     while end < 0 and searched < len(data):
-        end = data.find(b'"', searched, searched + _WINDOW)
-        searched += _WINDOW
+        end = data.find(b'"', searched, searched + WINDOW)
+        searched += WINDOW
     if end < 0 or data[end - 1] != _BACKSLASH:
         return end
-    while (match := _CONTENT.match(data, at, at + _WINDOW)) and match.end() > at:
+    while (match := _CONTENT.match(data, at, at + WINDOW)) and match.end() > at:
         at = match.end()
     return at if data[at : at + 1] == b'"' else -1
 
@@ -228,15 +232,15 @@ def _plain(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, memory
 def _count(data: bytes, mark: bytes, start: int, end: int) -> int:
     """Return what `data.count` does, for a mark that cannot overlap with itself."""
     more = len(mark) - 1
-    windows = range(start, end, _WINDOW)
-    return sum(data.count(mark, at, min(at + _WINDOW + more, end)) for at in windows)
+    windows = range(start, end, WINDOW)
+    return sum(data.count(mark, at, min(at + WINDOW + more, end)) for at in windows)
 
 
 def _is_word(data: bytes, start: int, stop: int) -> bool:
     """Return whether this is one word, and no part of JSON that is the content of the string."""
     return data[start] not in b":," and not any(
-        data.find(mark, at, min(at + _WINDOW, stop)) >= 0
-        for at in range(start, stop, _WINDOW)
+        data.find(mark, at, min(at + WINDOW, stop)) >= 0
+        for at in range(start, stop, WINDOW)
         for mark in (b" ", b"[", b"]", b"{", b"}")
     )
 
@@ -245,7 +249,7 @@ def _without_escaped_slashes(data: bytes, start: int, end: int) -> bytes:
     """Return a string whose only escape is that of slashes, without it; a window at a time."""
     pieces = []
     while start < end:
-        stop = min(start + _WINDOW, end)
+        stop = min(start + WINDOW, end)
         stop += data[stop - 1] == _BACKSLASH
         pieces.append(data[start:stop].replace(b"\\/", b"/"))
         start = stop
@@ -253,15 +257,15 @@ def _without_escaped_slashes(data: bytes, start: int, end: int) -> bytes:
 
 
 def _has_blank(string: memoryview) -> bool:
-    return any(b" " in bytes(string[at : at + _WINDOW]) for at in range(0, len(string), _WINDOW))
+    return any(b" " in bytes(string[at : at + WINDOW]) for at in range(0, len(string), WINDOW))
 
 
 def _check_plain(string: memoryview) -> None:
     """Raise ValueError if a string without escapes is no JSON; look at a window at a time."""
     at = 0
     while at < len(string):
-        stop = min(at + _WINDOW, len(string))
-        while stop < len(string) and string[stop] & 0xC0 == 0x80 and stop < at + _WINDOW + 4:
+        stop = min(at + WINDOW, len(string))
+        while stop < len(string) and string[stop] & 0xC0 == 0x80 and stop < at + WINDOW + 4:
             stop += 1  # a character ends first
         decode(b'"%b"' % bytes(string[at:stop]))
         at = stop

@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import secrets
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from gateway.client.contained import contained
+from gateway.client.large_frames import is_large
+from lanes.cpu_thread import run_in_cpu_thread
 from lanes.errors import ClientFault
 from lanes.history.archive import translated
 from lanes.stores.claims import CLAIM_TTL, Claim
@@ -53,7 +56,7 @@ class IdempotentRequest:
         self.digest = hashlib.sha256(body).hexdigest()
 
     @classmethod
-    def of(cls, key_id: str, request: Request, body: bytes) -> IdempotentRequest | None:
+    async def of(cls, key_id: str, request: Request, body: bytes) -> IdempotentRequest | None:
         """Return which creates this one is the same as; None if it has no key.
 
         Args:
@@ -69,7 +72,8 @@ class IdempotentRequest:
             return None
         if len(names) > 1:
             raise _wrong("A request has one Idempotency-Key at most.")
-        return cls(key_id, names[0], body)
+        made = partial(cls, key_id, names[0], body)
+        return await run_in_cpu_thread(made) if is_large(body) else made()
 
     def claim(self) -> Claim:
         """Return a claim of a new owner."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gateway.client.frames import client_fault, create_of
@@ -14,10 +15,12 @@ from gateway.http.whole_input import whole_input
 from lanes.codec import decode, encode
 from lanes.compaction.context import opened
 from lanes.compaction.plan import plan
+from lanes.cpu_thread import run_in_cpu_thread
 from lanes.errors import Fault
 from lanes.events import new_id
 from lanes.history.archive import KeyArchive, translated
 from lanes.history.entries import COMPACTION_TRIGGER, input_items
+from lanes.stores.packing import THREAD_OVER
 from lanes.stores.seals import is_seal
 from lanes.stream.backend_errors import failure
 from lanes.stream.token_usage import usage
@@ -77,38 +80,30 @@ class Compactions:
             if collector.fault is not None:
                 return collector.fault
             try:
-                return await self._compacted(key_id, create, decode(collector.response()))
+                return await self._compacted(key_id, create, collector.response())
             except Fault as fault:
                 return fault.bare()
 
         return WholeAnswer(self._wires, ended)
 
-    async def _compacted(
-        self, key_id: str, create: Create, response: dict[str, Any]
-    ) -> bytes | Fault:
-        """Return what a response comes to, or why it is none.
+    async def _compacted(self, key_id: str, create: Create, body: bytes) -> bytes | Fault:
+        """Return what a response comes to, or why it is none. Raises Fault.
 
         Args:
             key_id: Names the client's key.
             create: The create.
-            response: The response object.
+            body: The response object.
         """
-        items: list[Item] = response["output"]
+        response = decode(body)
         if response["status"] != "completed":
             error = response["error"] or {"code": "server_error", "message": "It was cancelled."}
             return failure(error)
-        nothing = {"input_tokens": 0, "output_tokens": 0}
-        return encode(
-            {
-                "id": response["id"],
-                "object": "response.compaction",
-                "created_at": response["created_at"],
-                "output": [*await self._messages(key_id, create, items), *items],
-                "usage": response["usage"] or usage(nothing),
-            }
-        )
+        kept = await self._kept(key_id, create, response["output"])
+        made = partial(_compaction, response, kept)
+        size = len(body) + sum(map(len, kept))
+        return await run_in_cpu_thread(made) if size > THREAD_OVER else made()
 
-    async def _messages(self, key_id: str, create: Create, output: list[Item]) -> list[Item]:
+    async def _kept(self, key_id: str, create: Create, output: list[Item]) -> list[bytes]:
         """Return the messages that go in front of the item: those that it keeps word for word.
 
         Args:
@@ -121,11 +116,31 @@ class Compactions:
         if is_seal(seal):
             with translated():
                 content = await archive.seals.open(key_id, seal)
-            kept = opened(content).before
+            before = opened(content).before
         else:
-            _, before, own = await whole_input(KeyArchive(archive, key_id), create)
-            kept = plan([*before, *own], goes_on=False).compacted("").before
-        return [_message(decode(bytes(item))) for item in kept]
+            _, inherited, own = await whole_input(KeyArchive(archive, key_id), create)
+            planned = await run_in_cpu_thread(plan, [*inherited, *own], goes_on=False)
+            before = planned.compacted("").before
+        return [bytes(item) for item in before]
+
+
+def _compaction(response: Item, kept: list[bytes]) -> bytes:
+    """Return the object of a compaction.
+
+    Args:
+        response: The response that it is made of.
+        kept: The messages that go in front of the response's output.
+    """
+    nothing = {"input_tokens": 0, "output_tokens": 0}
+    return encode(
+        {
+            "id": response["id"],
+            "object": "response.compaction",
+            "created_at": response["created_at"],
+            "output": [*(_message(decode(item)) for item in kept), *response["output"]],
+            "usage": response["usage"] or usage(nothing),
+        }
+    )
 
 
 def _triggering(fields: Item) -> Item:

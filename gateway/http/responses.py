@@ -70,7 +70,7 @@ class ResponseCreation:
         check_model(request, create.body.get("model"))
         headers = self._relayed(request.scope["headers"])
         make = partial(self._engine.worker, key_id, headers)
-        same = IdempotentRequest.of(key_id, request, body)
+        same = await IdempotentRequest.of(key_id, request, body)
         if create.body.get("background"):
             begin = partial(self._stored.background.start, key_id, create, make)
             lost = partial(self._stored.lost, key_id)

@@ -31,7 +31,11 @@ def large_request(
         maker: The backend as a maker of items.
     """
     strings = LongStrings()
-    # What is packed has to be read, so it stays whole.
-    long = [len(item) > LONG and PACKED not in item for item in items]
-    short = [strings.cut(item) if cut else item for item, cut in zip(items, long, strict=True)]
-    return strings.restore(dialect.request(body, short, maker))
+    return strings.restore(dialect.request(body, cut_items(items, strings), maker))
+
+
+def cut_items(items: Sequence[bytes], strings: LongStrings) -> list[bytes]:
+    """Return items whose long strings go into `strings`; what is packed has to be read."""
+    return [
+        strings.cut(item) if len(item) > LONG and PACKED not in item else item for item in items
+    ]

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.upstream.dialect import find
+from gateway.upstream.large_request import cut_items
 from gateway.upstream.transport.faults import answer_fault, backend_fault
-from lanes.codec import decode, decode_lenient
+from lanes.codec import decode, decode_lenient, encode
+from lanes.cpu_thread import run_in_cpu_thread
 from lanes.errors import ClientFault
+from lanes.long_strings import LongStrings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,11 +55,17 @@ async def count_tokens(dialect: Dialect, client: HttpClient, asked: CountedReque
         raise _not_counted()
     form = find("chat") if counter.chat else dialect
     lines = {**asked.headers, "accept": "application/json"}
+    strings = LongStrings()
 
-    async def ask(path: str, body: bytes, *, beside: bool = False) -> dict[str, Any]:
+    def request() -> dict[str, Any]:
+        fields: dict[str, Any] = decode(form.request(asked.body, cut_items(asked.items, strings)))
+        return fields
+
+    async def ask(path: str, fields: Mapping[str, Any], *, beside: bool = False) -> dict[str, Any]:
+        body = await run_in_cpu_thread(lambda: strings.restore(encode(fields)))
         return _read(await client.fetch("POST", path, lines, body, timeout=_TIMEOUT, beside=beside))
 
-    count = await counter.ask(decode(form.request(asked.body, asked.items)), ask)
+    count = await counter.ask(await run_in_cpu_thread(request), ask)
     if type(count) is not int or count < 0:
         raise backend_fault("The backend did not say how many tokens the input has.")
     return count

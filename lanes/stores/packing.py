@@ -12,11 +12,12 @@ import msgspec
 from anyio.to_thread import run_sync
 
 from lanes.history.entries import Entry
+from lanes.long_strings import WINDOW, joined, windows
 from lanes.stores.background import ResponseInput
 from lanes.stores.base import UnreadableResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 _PLAIN: Final = b"\x00"
 _DEFLATED: Final = b"\x01"
@@ -24,6 +25,8 @@ _DEFLATED: Final = b"\x01"
 DEFLATE_OVER: Final = 2048
 #: Bytes beyond which a thread packs, since it would block the event loop for milliseconds.
 THREAD_OVER: Final = 128 * 1024
+#: Bytes beyond which a thread unpacks: they may be a thousand times as many then.
+THREAD_UNPACKS_OVER: Final = 16 * 1024
 
 #: The input items and the output items of one response.
 ResponseItems = tuple[tuple[Entry, ...], tuple[Entry, ...]]
@@ -36,10 +39,12 @@ _input_decoder = msgspec.msgpack.Decoder(ResponseInput)
 def pack(data: bytes) -> bytes:
     """Return the bytes behind their marker, deflated where that is worth it."""
     if len(data) > DEFLATE_OVER:
-        deflated = zlib.compress(data, 1)
-        if len(deflated) < len(data):
-            return _DEFLATED + deflated
-    return _PLAIN + data
+        deflate = zlib.compressobj(1)
+        pieces = [deflate.compress(piece) for piece in windows(data)]
+        deflated = joined((_DEFLATED, *pieces, deflate.flush()))
+        if len(deflated) <= len(data):
+            return deflated
+    return joined((_PLAIN, data))
 
 
 def unpack(packed: bytes) -> bytes:
@@ -48,15 +53,27 @@ def unpack(packed: bytes) -> bytes:
     Raises:
         UnreadableResponse: `pack` did not make this.
     """
-    marker, data = packed[:1], packed[1:]
+    marker, data = packed[:1], memoryview(packed)[1:]
     if marker == _PLAIN:
-        return data
+        return joined((data,))
     if marker != _DEFLATED:
         raise UnreadableResponse
     try:
-        return zlib.decompress(data)
+        return joined(_inflated(data))
     except zlib.error as error:
         raise UnreadableResponse from error
+
+
+def _inflated(data: memoryview) -> Iterator[bytes]:
+    """Yield what was deflated, a window at a time. Raises zlib.error and UnreadableResponse."""
+    inflate = zlib.decompressobj()
+    for piece in windows(data):
+        yield inflate.decompress(piece, WINDOW)
+        while inflate.unconsumed_tail:
+            yield inflate.decompress(inflate.unconsumed_tail, WINDOW)
+    yield inflate.flush()
+    if not inflate.eof:
+        raise UnreadableResponse
 
 
 def pack_items(items: ResponseItems) -> bytes:
@@ -87,14 +104,14 @@ async def pack_response(items: ResponseItems, body: bytes) -> tuple[bytes, bytes
 
 async def unpack_body(packed: bytes) -> bytes:
     """Unpack a response object, in a thread if it is large (see `unpack`)."""
-    if len(packed) > THREAD_OVER:
+    if len(packed) > THREAD_UNPACKS_OVER:
         return await run_sync(unpack, packed)
     return unpack(packed)
 
 
 async def unpack_chain(packed: Sequence[bytes]) -> list[ResponseItems]:
     """Unpack the items of a chain, in a thread if they are large (see `unpack_items`)."""
-    if sum(map(len, packed)) > THREAD_OVER:
+    if sum(map(len, packed)) > THREAD_UNPACKS_OVER:
         return await run_sync(unpack_items, packed)
     return unpack_items(packed)
 
@@ -115,7 +132,7 @@ async def unpack_input(packed: bytes) -> ResponseInput:
         UnreadableResponse: `pack_input` did not make this.
     """
     try:
-        if len(packed) > THREAD_OVER:
+        if len(packed) > THREAD_UNPACKS_OVER:
             return await run_sync(lambda: _input_decoder.decode(unpack(packed)))
         return _input_decoder.decode(unpack(packed))
     except msgspec.DecodeError as error:

@@ -40,7 +40,7 @@ from lanes.stores.conversations import (
     ItemNotFound,
     TooManyConversations,
 )
-from lanes.stores.packing import THREAD_OVER, pack, unpack
+from lanes.stores.packing import THREAD_OVER, THREAD_UNPACKS_OVER, pack, unpack
 from steering.redis.answers import optional_bytes, strings, word
 from steering.redis.guard import RedisGuard
 
@@ -229,7 +229,7 @@ def _pack_items(items: Sequence[ConversationItem]) -> list[bytes]:
 
 async def _read_items(elements: Sequence[bytes]) -> list[ConversationItem]:
     """Return the items in elements, unpacked by a thread if they are large."""
-    if sum(map(len, elements)) > THREAD_OVER:
+    if sum(map(len, elements)) > THREAD_UNPACKS_OVER:
         return await run_sync(_unpack_items, elements[1::2])
     return _unpack_items(elements[1::2])
 

@@ -12,21 +12,28 @@ import hashlib
 import os
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, TypeGuard
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeGuard, TypeVar
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from lanes.cpu_thread import run_in_cpu_thread
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from lanes.stores.sealing_keys import SealingKeyStore
     from steering.stores.inherited import Homes
+
+T = TypeVar("T")
 
 #: What every seal begins with.
 SEAL_MARK: Final = "ml1."
 _NONCE: Final = 12
 _KEY_BYTES: Final = 32
+#: Bytes of content from which on a thread seals and opens it.
+_LARGE: Final = 128 * 1024
 #: Characters of a seal; the plan of a compaction stays far below.
 MAX_SEAL: Final = 8 << 20
 
@@ -64,10 +71,7 @@ class Seals:
         if self._sealing is None:
             self._sealing = await self._store.get_or_put(AESGCM.generate_key(_KEY_BYTES * 8))
             self._keys[_key_id(self._sealing)] = self._sealing
-        name = _key_id(self._sealing)
-        nonce = os.urandom(_NONCE)
-        sealed = AESGCM(self._sealing).encrypt(nonce, content, _bound_to(name, key_id))
-        return f"{SEAL_MARK}{name}.{urlsafe_b64encode(nonce + sealed).decode()}"
+        return await _aside(content, partial(_sealed, self._sealing, key_id, content))
 
     async def open(self, key_id: str, seal: str) -> bytes:
         """Return what is sealed for an API key.
@@ -80,16 +84,8 @@ class Seals:
         key = await self._key(name)
         if key is None or len(seal) > MAX_SEAL:
             raise BrokenSealError
-        try:
-            data = urlsafe_b64decode(text)
-            if urlsafe_b64encode(data).decode() != text:
-                raise BrokenSealError  # the decoder passes over what it does not know
-        except (ValueError, binascii.Error):
-            raise BrokenSealError from None
-        for home in (key_id,) if self._homes is None else self._homes(key_id):
-            with suppress(InvalidTag, ValueError):
-                return AESGCM(key).decrypt(data[:_NONCE], data[_NONCE:], _bound_to(name, home))
-        raise BrokenSealError
+        homes = (key_id,) if self._homes is None else tuple(self._homes(key_id))
+        return await _aside(text, partial(_unsealed, key, name, text, homes))
 
     async def _key(self, name: str) -> bytes | None:
         if name not in self._keys and not self._asked:
@@ -98,6 +94,45 @@ class Seals:
             self._asked = True
             self._keys[_key_id(kept)] = kept
         return self._keys.get(name)
+
+
+async def _aside(data: str | bytes, work: Callable[[], T]) -> T:
+    """Return what works on this data, in a thread if that takes milliseconds (D33)."""
+    return await run_in_cpu_thread(work) if len(data) > _LARGE else work()
+
+
+def _sealed(key: bytes, key_id: str, content: bytes) -> str:
+    """Return content sealed.
+
+    Args:
+        key: The key.
+        key_id: The API key for which it is sealed.
+        content: The content.
+    """
+    name, nonce = _key_id(key), os.urandom(_NONCE)
+    sealed = AESGCM(key).encrypt(nonce, content, _bound_to(name, key_id))
+    return f"{SEAL_MARK}{name}.{urlsafe_b64encode(nonce + sealed).decode()}"
+
+
+def _unsealed(key: bytes, name: str, text: str, homes: Sequence[str]) -> bytes:
+    """Return what is sealed. Raises BrokenSealError.
+
+    Args:
+        key: The key that the seal names.
+        name: The name of that key.
+        text: The rest of the seal.
+        homes: The API keys for one of which it has to be.
+    """
+    try:
+        data = urlsafe_b64decode(text)
+        if urlsafe_b64encode(data).decode() != text:
+            raise BrokenSealError  # the decoder passes over what it does not know
+    except (ValueError, binascii.Error):
+        raise BrokenSealError from None
+    for home in homes:
+        with suppress(InvalidTag, ValueError):
+            return AESGCM(key).decrypt(data[:_NONCE], data[_NONCE:], _bound_to(name, home))
+    raise BrokenSealError
 
 
 def _derived(secret: str) -> bytes:

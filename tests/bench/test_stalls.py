@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.stalling_frames import FRAMES
-from bench.stalls import Outcome, Way, crowds, frames
+from bench.stalls import Outcome, Way, crowds, frames, requests
 
 #: In CPU time, of which a busy machine takes little more. Read in one go, some cost seconds.
 MOST_MS = 50
@@ -40,6 +40,13 @@ async def test_no_frame_stalls_the_gateway(way: Way, names: list[str]) -> None:
     assert {ended[name] for name in completed} == {"response.completed"}
     assert {ended.get(name, "too_many_values") for name in REFUSED} == {"too_many_values"}
     assert ended.get("a compaction item", UNREADABLE) == UNREADABLE
+
+
+@pytest.mark.timeout(300)
+async def test_no_request_over_http_stalls_the_gateway() -> None:
+    outcomes = await requests(Way(), 60_000_000)
+    assert too_long(outcomes) == {}
+    assert {outcome.ended for outcome in outcomes.values()} == {"200"}
 
 
 @pytest.mark.timeout(300)

@@ -38,7 +38,7 @@ VALUES = st.recursive(
 def _small_windows() -> Any:
     """Windows that end within characters and escapes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(long_strings, "_WINDOW", 1021)
+        patch.setattr(long_strings, "WINDOW", 1021)
         yield
 
 

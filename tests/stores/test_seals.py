@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -10,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanes.stores.sealing_keys import MemorySealingKeyStore, RedisSealingKeyStore
-from lanes.stores.seals import BrokenSealError, Seals, is_seal
+from lanes.stores.seals import MAX_SEAL, BrokenSealError, Seals, is_seal
 from steering.errors import StoreUnavailable
+from tests.support.cpu_share import worked_aside
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -91,6 +93,16 @@ async def test_another_key_or_another_gateway_opens_nothing() -> None:
     ):
         with pytest.raises(BrokenSealError):
             await stranger.open(key_id, seal)
+
+
+async def test_what_is_large_is_sealed_and_opened_aside() -> None:
+    """It takes tens of milliseconds (D33)."""
+    seals = Seals((OLD,), MemorySealingKeyStore())
+    content = os.urandom(MAX_SEAL * 3 // 4 - 1000)
+    await seals.open("k", await seals.seal("k", content[: 1 << 18]))  # starts the thread
+    with worked_aside():
+        opened = await seals.open("k", await seals.seal("k", content))
+    assert opened == content
 
 
 @given(st.data())
