@@ -34,6 +34,16 @@ class ClientClosing(ClientHandshake):
         self._write_control()
         self.linger()
 
+    def fail(self, code: int, reason: str) -> None:
+        """Close because of what the peer sent. Idempotent.
+
+        Its close frame is not waited for before our side of the connection ends (RFC 6455, 7.1.7).
+        """
+        if self.close_sent or self.conn.close_rcvd is not None:
+            return
+        self.end(code, reason)
+        self._end_our_side()
+
     @property
     def code(self) -> int:
         """Close code, ours before the peer's; 1006 without a close frame."""
@@ -51,6 +61,10 @@ class ClientClosing(ClientHandshake):
         if sent is None:
             return "connection lost"
         return "no pong" if sent.code == CloseCode.INTERNAL_ERROR else "protocol error"
+
+    def _end_our_side(self) -> None:
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
 
     def _write_control(self) -> None:
         self.transport.write(b"".join(self.conn.data_to_send()))
@@ -72,9 +86,7 @@ class ClientClosing(ClientHandshake):
         code, reason = (close.code, close.reason) if close is not None else (1002, "")
         self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
         self._write_control()
-        if self.transport.can_write_eof():
-            # The parser ignores the peer's close frame, so the peer must not wait for ours to end.
-            self.transport.write_eof()
+        self._end_our_side()
         self.linger()
 
     def _answer_close(self, received: Close) -> None:

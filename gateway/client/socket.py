@@ -248,7 +248,7 @@ class ClientSocket(ClientKeepalive):
     def fail_text(self) -> None:
         """Close a connection on which a text message is no UTF-8, and discard what follows."""
         self._reader.message = self._utf8 = None
-        self.end(1007, "a text message is not UTF-8")
+        self.fail(1007, "a text message is not UTF-8")
 
     def notify(self, kind: str) -> None:
         """Queue a message of our own for the receiver."""

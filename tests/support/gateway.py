@@ -6,12 +6,13 @@ async with running(Settings(upstream=fake.url, dialect="openai")) as base_url:
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from contextlib import asynccontextmanager
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
+import uvicorn.server
 
 from gateway.app import Gateway
 from gateway.process.server import GatewayServer
@@ -21,6 +22,24 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from gateway.config.settings import Settings
+
+
+class _ShortPauses:
+    """asyncio for uvicorn's server, which looks ten times a second whether it is over.
+
+    Thousands of tests end one, and each would wait a tenth of a second for that, and another for
+    its last connection.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    @staticmethod
+    async def sleep(delay: float) -> None:
+        await asyncio.sleep(delay / 20)
+
+
+vars(uvicorn.server)["asyncio"] = _ShortPauses()
 
 
 @asynccontextmanager
@@ -38,7 +57,6 @@ async def serving(settings: Settings) -> AsyncIterator[tuple[GatewayServer, str]
             update={"redis_url": "memory"}
         )  # its engine is for processes
     server = GatewayServer(Gateway(settings))
-    server.main_loop = partial(_tick, server)  # type: ignore[method-assign]  # as often as tests end
     ended = anyio.Event()
 
     async def serve(listener: socket.socket) -> None:
@@ -61,9 +79,3 @@ async def serving(settings: Settings) -> AsyncIterator[tuple[GatewayServer, str]
                 # Also when the test failed: closing a loop whose server still listens hangs.
                 with anyio.move_on_after(HANG, shield=True):
                     await ended.wait()
-
-
-async def _tick(server: GatewayServer) -> None:
-    """uvicorn's main loop, which asks itself ten times a second whether it is over."""
-    while not await server.on_tick(0):  # noqa: ASYNC110 - it only has a flag
-        await anyio.sleep(0.005)

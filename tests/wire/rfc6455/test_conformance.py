@@ -15,6 +15,12 @@ from tests.wire.rfc6455.framing import FRAMING
 CASES = FRAMING + CLOSING
 
 
+@pytest.fixture(autouse=True)
+def _nothing_waits_for_the_client_to_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who fails a connection ends its own side at once (7.1.7), whatever the client still does."""
+    monkeypatch.setattr("gateway.client.handshake.CLOSE_TIMEOUT", 3600)
+
+
 async def write(client: Raw, case: Case) -> None:
     step = case.step or len(case.sent)
     for at in range(0, len(case.sent), step):
