@@ -48,6 +48,13 @@ class Client:
         """A dict as JSON, a string as a text frame, bytes as a binary frame."""
         await self.socket.send(json.dumps(frame) if isinstance(frame, dict) else frame)
 
+    async def send_at_once(self, *frames: Event) -> None:
+        """Text frames that the gateway gets in one read."""
+        protocol = self.socket.protocol
+        for frame in frames:
+            protocol.send_text(json.dumps(frame).encode())
+        self.socket.transport.write(b"".join(protocol.data_to_send()))
+
     async def create(self, lane: str | None = None, /, **extra: Any) -> None:
         """`response.create` with the least that is needed; `extra` adds and overrides."""
         frame = {"type": "response.create", "model": "m", "store": False, "input": "hi", **extra}

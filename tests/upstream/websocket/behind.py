@@ -9,12 +9,17 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
+import anyio
+
 from gateway.config.settings import Settings
 from gateway.upstream.transport.websocket.client import WebSocketClient
+from gateway.upstream.transport.websocket.native_steering import NativeSteering
 from tests.support.gateway import serving
+from tests.support.hang_guard import HANG
+from tests.support.steered import Running
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     import pytest
 
@@ -50,7 +55,8 @@ class Behind:
                 yield base_url
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        post = WebSocketClient.post
+        post, steer, passed_on = WebSocketClient.post, Running.steer, NativeSteering.steer
+        steering: list[NativeSteering[Any]] = []
 
         async def counted(
             client: WebSocketClient, path: str, body: bytes, headers: Mapping[str, str]
@@ -58,8 +64,27 @@ class Behind:
             self.posts += 1
             return await post(client, path, body, headers)
 
+        def kept(
+            of: NativeSteering[Any],
+            steer_id: str,
+            messages: list[dict[str, Any]],
+            refused: Callable[[], None],
+        ) -> None:
+            steering.append(of)
+            passed_on(of, steer_id, messages, refused)
+
+        async def steered(running: Running, value: Any = "steer") -> str:
+            """Return once the inner gateway has it too: one that comes late is in no successor."""
+            told = await steer(running, value)
+            with anyio.fail_after(HANG):
+                while any(one.unanswered for one in steering):  # noqa: ASYNC110
+                    await anyio.sleep(0.001)
+            return told
+
         monkeypatch.setattr("tests.support.gateway_stand.running", self.running)
         monkeypatch.setattr(WebSocketClient, "post", counted)
+        monkeypatch.setattr(NativeSteering, "steer", kept)
+        monkeypatch.setattr(Running, "steer", steered)
 
     def kill(self) -> None:
         """Break all sockets of the inner gateways without a word."""

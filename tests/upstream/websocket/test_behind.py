@@ -42,14 +42,19 @@ async def test_two_steers_in_one_breath(behind: Behind) -> None:
     """The upstream may have stopped for the first before it heard of the second."""
     async with steered() as on:
         parent = await talking(on, "a", "one ")
-        for text in ("two", "three"):
-            await on.client.steer(parent.id, text)
+        steer = {"type": "response.steer", "previous_response_id": parent.id}
+        await on.client.send_at_once({**steer, "input": "two"}, {**steer, "input": "three"})
         await parent.ended("steered")
         exchange = await on.fake.next()
-        if turns(exchange)[-1] != ("user", "three"):  # one without the other is given up
-            await exchange.send(created("r2"))
+        carried = [("user", "two"), ("user", "three")]
+        if turns(exchange)[-1] != carried[-1] and behind.steering == "native":
+            await exchange.send(created("r2"))  # one without the other is given up
             exchange = await on.fake.next()
-        assert turns(exchange)[2:] == [("user", "two"), ("user", "three")]
+        elif turns(exchange)[-1] != carried[-1]:  # it came after the cut, and returns
+            refusal = (await on.client.until("response.steer.failed", lane="a"))[-1]
+            assert refusal["error"]["code"] == "response_not_active"
+            assert refusal["steer"]["input"] == carried.pop()[1]
+        assert turns(exchange)[2:] == carried
         await exchange.send(*reply("ok"))
         await exchange.end()
         assert (await on.client.ended("a"))["previous_response_id"] == parent.id
