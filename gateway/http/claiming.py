@@ -19,7 +19,7 @@ from lanes.stores.claims import CLAIM_TTL, Claim
 from steering.errors import StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from starlette.requests import Request
 
@@ -44,12 +44,16 @@ class IdempotentRequest:
         key_id: The API key.
         name: The client's key.
         body: The create as it was sent.
+        left: Tells whether the client has left; by default it never does.
 
     Raises:
         ClientFault: The client's key is none.
     """
 
-    def __init__(self, key_id: str, name: str, body: bytes) -> None:
+    def __init__(
+        self, key_id: str, name: str, body: bytes, left: Callable[[], Awaitable[bool]] | None = None
+    ) -> None:
+        self._left = left
         if not 1 <= len(name) <= _MAX_KEY:
             raise _wrong(f"An Idempotency-Key has 1 to {_MAX_KEY} characters.")
         self.place = key_id, hashlib.sha256(name.encode()).hexdigest()
@@ -72,8 +76,13 @@ class IdempotentRequest:
             return None
         if len(names) > 1:
             raise _wrong("A request has one Idempotency-Key at most.")
-        made = partial(cls, key_id, names[0], body)
+        made = partial(cls, key_id, names[0], body, request.is_disconnected)
         return await run_in_cpu_thread(made) if is_large(body) else made()
+
+    async def check(self) -> None:
+        """Raise ClientFault once the client has left, so that nothing waits for nobody."""
+        if self._left is not None and await self._left():
+            raise ClientFault("The client has left.", code="cancelled", status=499)
 
     def claim(self) -> Claim:
         """Return a claim of a new owner."""

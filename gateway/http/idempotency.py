@@ -96,7 +96,7 @@ class IdempotentCreates:
             if claim.owner == own.owner:
                 break
             if claim.answer is None:
-                await anyio.sleep(_POLL)
+                await self._wait(request)
             elif await lost(claim.answer):
                 await self._claiming.release(request, claim)
             else:
@@ -128,7 +128,13 @@ class IdempotentCreates:
                 return self._start(request, own, create, make)
             if claim.answer is not None:
                 return EventLog.of(claim.answer)
-            await anyio.sleep(_POLL)
+            await self._wait(request)
+
+    async def _wait(self, request: IdempotentRequest) -> None:
+        """Wait for another process. Raises Fault if the client leaves or this process stops."""
+        await anyio.sleep(_POLL)
+        await request.check()
+        self._running.check()
 
     def _start(
         self,

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
+from starlette.requests import Request
 
 from gateway.config.settings import Settings
 from gateway.http import claiming
 from gateway.http.claiming import IdempotentRequest
 from gateway.http.idempotency import IdempotentCreates
 from gateway.http.running import RunningResponses
-from lanes.errors import own_fault
+from lanes.errors import Fault, own_fault
 from lanes.stores.background import ResponseName
 from lanes.stores.claims import CLAIM_TTL, Claim, MemoryClaimStore
 from lanes.stores.redis_background import RedisBackgroundStore
@@ -334,6 +335,61 @@ async def test_two_processes_begin_one_in_the_background(engine: Engine) -> None
             await _reached(there, said[0]["id"], "completed")
     assert said == [said[0]] * 6
     assert len(fake.exchanges) == 1
+
+
+class OthersClaims(MemoryClaimStore):
+    """Has all claims in the hands of another process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = anyio.Event()
+
+    async def claim(self, key_id: str, name: str, claim: Claim) -> Claim:
+        self.asked.set()
+        return Claim("0" * 16, claim.digest)
+
+
+@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize("leaves", [False, True])
+async def test_nothing_waits_for_another_process_without_its_client_or_while_it_stops(
+    background: bool, leaves: bool
+) -> None:
+    claims, gone = OthersClaims(), anyio.Event()
+
+    async def receive() -> dict[str, Any]:
+        if not gone.is_set():  # as a server, it does not wait for what is there
+            await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def never() -> bytes:
+        raise AssertionError("another process does it")
+
+    nothing: Any = None
+    running = RunningResponses()
+    creates = IdempotentCreates(claims, running, nothing)
+    scope = {"type": "http", "headers": [(b"idempotency-key", b"k1")]}
+    request = await IdempotentRequest.of("k", Request(scope, receive), b"{}")
+    assert request is not None
+    faults: list[Fault] = []
+
+    async def ask() -> None:
+        try:
+            if background:
+                await creates.once(request, never, _never)
+            else:
+                await creates.answer(request, nothing, nothing, streams=True)
+        except Fault as fault:
+            faults.append(fault)
+
+    with anyio.fail_after(HANG):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await claims.asked.wait()
+            if leaves:
+                gone.set()
+            else:
+                running.drain(HANG)
+    assert [fault.code for fault in faults] == ["cancelled" if leaves else "server_shutting_down"]
 
 
 async def test_a_request_with_two_keys_is_refused() -> None:
