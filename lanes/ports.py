@@ -102,6 +102,9 @@ class Upstream(Protocol):
             ClientFault: The dialect cannot express the request, or no backend takes its model.
         """
 
+    async def check(self, model: str, headers: Mapping[str, str]) -> None:
+        """Raise ClientFault if no backend takes the model."""
+
     async def compaction(self, model: str, headers: Mapping[str, str]) -> OwnCompaction:
         """Return what the backend of a model does about long histories itself (protocol.md 9).
 

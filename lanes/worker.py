@@ -53,7 +53,6 @@ class Worker(Stopping):
         headers: The client's, as far as the upstream may see them.
         bounds: How much output its responses may have.
         observer: Hears how they end.
-        clock: Seconds since the epoch.
     """
 
     def __init__(
@@ -68,7 +67,6 @@ class Worker(Stopping):
         bounds: OutputBounds,
         *,
         observer: ResponseObserver | None = None,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(desk, outbox, observer)
         self._upstream = upstream
@@ -77,7 +75,6 @@ class Worker(Stopping):
         self._continues = continues
         self._headers = headers
         self._bounds = bounds
-        self._clock = clock
 
     async def carry(self, create: Create, successor: Successor | None = None) -> Successor | None:
         """Bring one create to its terminal event, or to one `error` event (protocol.md 4).
@@ -93,7 +90,7 @@ class Worker(Stopping):
                 with self._gate.waiting(create):
                     bound = await self._desk.take(create.parent_id, create.stream_id)
             parent = await self._parent(create) if successor is None else successor.parent
-            attempt = self._start(create, bound, parent)
+            attempt = await self._start(create, bound, parent)
             attempt.after = successor.after if successor is not None else None
             await self._run(attempt)
             follows = await self._follow(attempt)
@@ -132,13 +129,12 @@ class Worker(Stopping):
                 node = await self._archive.find(parent_id)
         return node or self._lineage.resolve(parent_id)
 
-    def _start(self, create: Create, bound: list[Submission], parent: Node | None) -> Attempt:
+    async def _start(self, create: Create, bound: list[Submission], parent: Node | None) -> Attempt:
         entries = self._entries(create, bound, parent)
         stamp = Stamp(create.stream_id)
         emit, room = partial(self._outbox.put, stamp), Room(self._bounds)
-        run = Run(
-            new_id("resp"), create.body, Profile(), emit, mint=new_id, clock=self._clock, room=room
-        )
+        name, clock = new_id("resp"), time.time
+        run = Run(name, create.body, Profile(), emit, mint=new_id, clock=clock, room=room)
         attempt = Attempt(create, run, stamp, parent, entries, bound)
         run.began = partial(self._begin, attempt)
         attempt.managed = (
@@ -148,6 +144,12 @@ class Worker(Stopping):
             or any(entry.compacts for entry in entries)
             or (parent is not None and parent.compacted)
         )
+        if create.body.get("background"):
+            # What is wrong with it is said before it is queued: then its client may leave.
+            with self._gate.waiting(create):
+                await self._upstream.check(create.body["model"], self._headers)
+                if attempt.managed:
+                    await self._compactor.check(attempt.request(self._items(attempt)))
         if create.body.get("background") or isinstance(parent, ConversationNode):
             attempt.enter()
         self._attempts.add(attempt)
@@ -246,10 +248,7 @@ class Worker(Stopping):
             if run.over:
                 # Before the terminal event leaves, so that whoever reads it can build on it.
                 self._record_end(attempt)
-                if run.stopped:
-                    stream.close()
-                else:
-                    stream.release()
+                (stream.close if run.stopped else stream.release)()
 
         self._outbox.attach(stream)
         try:
@@ -262,8 +261,7 @@ class Worker(Stopping):
     async def _stream(self, attempt: Attempt) -> Stream:
         """Return the answer: the backend's own successor if it carries just these steers."""
         if attempt.after is not None:
-            steers = [submission.id for submission in attempt.bound]
-            stream = await attempt.after.follow(steers)
+            stream = await attempt.after.follow([steer.id for steer in attempt.bound])
             if stream is not None:
                 return stream
         if attempt.managed:

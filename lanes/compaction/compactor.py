@@ -135,8 +135,11 @@ class Compactor:
         return await self._answer(body, items)
 
     async def check(self, request: ManagedRequest) -> None:
-        """Raise what is wrong with the compaction item of a request that is not sent."""
-        await self.context(request.items, request.own, request.body)
+        """Raise what is wrong with the history of a request that is not sent, or not yet."""
+        items = await self.context(request.items, request.own, request.body)
+        body, headers = request.body, self._headers
+        if request.triggers and not (await self._upstream.compaction(body["model"], headers)).makes:
+            await _aside(items, partial(_triggered, body, items, CompactionBudgets()))
 
     async def context(self, items: list[bytes], own: int, body: Mapping[str, Any]) -> list[bytes]:
         """Return what the input of a create comes to (see `open` and `ManagedRequest`)."""

@@ -22,6 +22,7 @@ from tests.support.events import (
 from tests.support.exchange import hung_up
 from tests.support.hang_guard import HANG
 from tests.support.http_client import posted, requested
+from tests.support.several_upstreams import several
 from tests.support.wire_stand import WireStand
 from tests.support.wire_stand import standing as lasting
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from tests.support.exchange import Exchange
 
 BACKGROUND: dict[str, Any] = {"background": True, "store": True}
+SEALED_ELSEWHERE = {"type": "compaction", "encrypted_content": f"ml1.{'0' * 16}.{'A' * 40}"}
 
 
 def standing(
@@ -231,11 +233,29 @@ async def test_of_another_key_it_is_not_there() -> None:
 
 @pytest.mark.parametrize(
     ("fields", "param"),
-    [({"store": False}, "store"), ({"background": 1}, "background")],
+    [
+        ({"store": False}, "store"),
+        ({"background": 1}, "background"),
+        ({"input": [{"role": "user", "content": "x"}, SEALED_ELSEWHERE]}, "input[1]"),
+        ({"input": [{"type": "compaction_trigger"}]}, "input"),
+        ({"input": [{"type": "item_reference", "id": "msg_none"}]}, "input"),
+    ],
 )
-async def test_a_create_that_is_none(fields: dict[str, Any], param: str) -> None:
-    async with standing() as stand, posted(stand.url, {**BACKGROUND, **fields}) as answer:
-        assert (answer.status, (await answer.json())["error"]["param"]) == (400, param)
+async def test_a_create_that_is_none_is_not_queued(fields: dict[str, Any], param: str) -> None:
+    async with standing(dialect="chat") as stand:
+        for _ in range(2):
+            async with posted(stand.url, {**BACKGROUND, **fields}) as answer:
+                assert (answer.status, (await answer.json())["error"]["param"]) == (400, param)
+
+
+async def test_a_model_that_nobody_takes_is_not_queued() -> None:
+    tables = {name: {"dialect": "openai", "models": [name]} for name in ("m1", "m2")}
+    async with several(tables, {"m2": lambda _: reply("ok")}) as on:
+        for model, status in (("m3", 404), ("m2", 200)):
+            async with posted(on.url, {**BACKGROUND, "model": model}) as answer:
+                said = await answer.json()
+                assert answer.status == status, said
+                assert status == 200 or said["error"]["code"] == "model_not_found"
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,10 @@ class Router:
                 return stream
         raise _most_telling(faults)
 
+    async def check(self, model: str, headers: Mapping[str, str]) -> None:
+        """Raise ClientFault if no upstream takes the model (see `Upstream.check`)."""
+        await self.destination(model, headers)
+
     async def compaction(self, model: str, headers: Mapping[str, str]) -> OwnCompaction:
         """Return what the backend of a model does itself (see `Upstream.compaction`)."""
         member, meant = await self.destination(model, headers)
