@@ -147,6 +147,8 @@ async def test_events_are_kept_within_a_bound(monkeypatch: pytest.MonkeyPatch) -
         with suppress(ConnectionError):
             while True:
                 await exchange.send(delta("."))
+                # The gateway reads meanwhile, and not megabytes at once from the system's buffers.
+                await anyio.lowlevel.checkpoint()
 
     async with standing(babble) as stand:
         async with keyed(stand.url, STREAM) as answer:
