@@ -148,9 +148,8 @@ def _include(key: str, value: object) -> None:
 
 
 def _choice(key: str, value: object) -> None:
-    _typed("a string, an object or null", str, dict, type(None))(key, value)
-    if isinstance(value, dict):
-        _typed("a string", str)(f"{key}.type", value.get("type"))
+    if not isinstance(value, str):
+        _record({"type": _TEXT}, "a string, an object or null")(key, value)
 
 
 def _management(key: str, value: object) -> None:
@@ -191,8 +190,8 @@ _ITEM: Final = _record(
 )
 _TOOL: Final = _record(
     {
-        "type": _typed("a string", str),
-        "name": _typed("a string", str),
+        "type": _TEXT,
+        "name": _TEXT,
         "description": _TEXT,
         "parameters": _OBJECT,
         "strict": _FLAG,
@@ -224,9 +223,7 @@ FIELDS: Final[Mapping[str, Field]] = {
     "include": _field(_include, _NULL),
     "metadata": _field(check_metadata, _NULL),
     "moderation": _field(_record({"model": _TEXT, "policy": _OBJECT}), _NULL),
-    "prompt": _field(
-        _record({"id": _typed("a string", str), "version": _TEXT, "variables": _OBJECT}), _NULL
-    ),
+    "prompt": _field(_record({"id": _TEXT, "version": _TEXT, "variables": _OBJECT}), _NULL),
     "prompt_cache_options": _field(
         _record({"mode": _TEXT, "ttl": _TEXT, "comparison_response_id": _TEXT}), _NULL
     ),
@@ -234,9 +231,7 @@ FIELDS: Final[Mapping[str, Field]] = {
         _record({"effort": _TEXT, "summary": _TEXT, "generate_summary": _TEXT}), _NULL
     ),
     "stream_options": _field(_record({"include_obfuscation": _FLAG}), _NULL),
-    "text": _field(
-        _record({"format": _record({"type": _typed("a string", str)}), "verbosity": _TEXT}), _NULL
-    ),
+    "text": _field(_record({"format": _record({"type": _TEXT}), "verbosity": _TEXT}), _NULL),
     "tool_choice": _field(_choice, str, _NULL),
     "tools": _field(_tools, _NULL),
     "truncation": _field(_truncation, _NULL),

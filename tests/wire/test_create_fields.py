@@ -31,7 +31,6 @@ EXAMPLES: dict[type, tuple[Any, ...]] = {
 #: Where not just any value will do.
 MORE: dict[str, dict[type, tuple[Any, ...]]] = {
     "conversation": {dict: ({"id": "conv_1"},)},
-    "tool_choice": {dict: ({"type": "function", "name": "f"},)},
     "truncation": {str: ("auto", "disabled")},
 }
 
