@@ -92,7 +92,8 @@ def state(place: tuple[str, int]) -> int | None:
     """Return what a port says of its gateway."""
     for tls in (False, True):
         ready = status(place, READY, tls=tls)
-        if ready is not None:
+        # 400: where TLS is spoken, that is said in plain text.
+        if ready is not None and (tls or ready != 400):
             return status(place, "/health", tls=tls) if ready == 404 else ready
     return None
 

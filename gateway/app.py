@@ -16,6 +16,7 @@ from starlette.websockets import WebSocket
 
 from gateway.client.admission import Admission
 from gateway.client.auth import Authenticator, upstream_headers
+from gateway.client.certificate import Certificate
 from gateway.client.connection import ClientConnection
 from gateway.client.http_protocol import RETRY_AFTER, no_room
 from gateway.client.peers import EXTENSION, Peers
@@ -77,10 +78,14 @@ class Gateway:
         self.settings = settings
         self._engine = engine
         self.draining = False
+        self._read_again: list[KeysWatch | Certificate] = []
         self._authenticator = Authenticator(settings.api_keys, settings.allow_origin)
-        self._keys: KeysWatch | None = None
         if not self._authenticator.ring.open or settings.keys_file is not None:
-            self._keys = KeysWatch(settings.keys_file, self._authenticator.ring)
+            self._read_again.append(KeysWatch(settings.keys_file, self._authenticator.ring))
+        self.certificate: Certificate | None = None
+        if settings.tls_cert is not None:
+            self.certificate = Certificate(settings.tls_cert, settings.tls_key)
+            self._read_again.append(self.certificate)
         self._access = AccessLog(settings.access_log)
         self._upstreams = Router(upstreams(settings))
         self._stores = Stores(settings, self._authenticator.ring.homes)
@@ -181,9 +186,9 @@ class Gateway:
             events.closed(socket.code, socket.why)
 
     def reload(self) -> None:
-        """Read again what may change while the gateway runs: the keys file."""
-        if self._keys is not None:
-            self._keys.reload()
+        """Read again what may change while the gateway runs: the keys file, the certificate."""
+        for one in self._read_again:
+            one.reload()
 
     async def drain(self, given_up: Callable[[], bool]) -> None:
         """Start nothing more and wait for running responses, at most `drain_timeout` seconds.
@@ -250,8 +255,8 @@ class Gateway:
             await tasks.start(self._upstreams.run)
             tasks.start_soon(self._stores.run)
             tasks.start_soon(self._running.run)
-            if self._keys is not None:
-                tasks.start_soon(self._keys.run)
+            for one in self._read_again:
+                tasks.start_soon(one.run)
             if self._engine is not None:
                 tasks.start_soon(self._engine.supervise)
             tasks.start_soon(self._prepare)

@@ -154,6 +154,16 @@ def _check_keys(path: str) -> None:
         raise StartRefused(f"--keys-file: {bad}") from None
 
 
+def _check_certificate(cert: str, key: str | None) -> None:
+    """Refuse a certificate that cannot be used before anything is started."""
+    from gateway.client.certificate import BadCertificate, Certificate
+
+    try:
+        Certificate(cert, key)
+    except BadCertificate as bad:
+        raise StartRefused(str(bad)) from None
+
+
 def _warn_of_shown_keys(settings: Settings) -> None:
     import logging
 
@@ -184,6 +194,8 @@ def _with_settings(
             raise StartRefused(str(refused)) from None
         if settings.keys_file is not None:
             _check_keys(settings.keys_file)
+        if settings.tls_cert is not None:
+            _check_certificate(settings.tls_cert, settings.tls_key)
         if "api_keys" in given:
             _warn_of_shown_keys(settings)
         _start(lambda: run(settings))

@@ -55,14 +55,25 @@ class ClientHttp(HttpReading):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Count the connection, and give it its time."""
-        super().connection_made(transport)
-        self._visit = self._peers.enter(self.client[0] if self.client else None)
-        self.start_deadline(
-            min(CROWDED_TIMEOUT, self._timeout) if self._visit.crowded else self._timeout
-        )
+        address = transport.get_extra_info("peername")
+        visit = self._peers.enter(str(address[0]) if isinstance(address, tuple) else None)
+        timeout = min(CROWDED_TIMEOUT, self._timeout) if visit.crowded else self._timeout
+        self.begin(transport, visit, timeout)
         if self._peers.overfull:
             self.refuse(no_room(f"The gateway has {self._peers.max_sockets} connections."))
             transport.close()
+
+    def begin(self, transport: asyncio.Transport, visit: Visit, timeout: float) -> None:
+        """Begin on a connection that is counted already.
+
+        Args:
+            transport: The connection's.
+            visit: Its place in the count of its address.
+            timeout: Seconds for the first head.
+        """
+        super().connection_made(transport)
+        self._visit = visit
+        self.start_deadline(timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Release what belongs to a connection that is gone."""

@@ -294,7 +294,7 @@ class HttpReading(HttpToolsProtocol, ABC):
         elif (refusal := self.impatient()) is not None:
             self.refuse(refusal)
         elif self._stage is Stage.HEAD and not self._head:
-            self.linger()  # an idle client is owed no answer
+            self.timeout_keep_alive_handler()  # an idle client is owed no answer
         else:
             message = f"The request took longer than {self._timeout:g} seconds."
             self.refuse(UpgradeRefused(408, "request_timeout", message))

@@ -31,6 +31,7 @@ def metavar(name: str) -> str:
     names = {"host": "HOST", "upstream": "URL", "api_keys": "KEY", "allow_origin": "ORIGIN"}
     names |= {"trusted_proxy": "ADDRESS", "passthrough": "PATH"}
     names |= {"redis_url": "URL", "state_dir": "DIR", "keys_file": "FILE"}
+    names |= {"tls_cert": "FILE", "tls_key": "FILE"}
     return kinds.get(field.annotation) or names.get(name, "NAME")
 
 

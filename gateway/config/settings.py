@@ -96,6 +96,12 @@ class Settings(BaseSettings):
         default=False,
         description="Show the backend each client's key; with `--api-key` that is the gateway's.",
     )
+    tls_cert: NonEmptyText | None = Field(
+        None, description="Certificate in PEM: the port speaks TLS, and no plain HTTP."
+    )
+    tls_key: NonEmptyText | None = Field(
+        None, description="Private key of the certificate; without it that file has it as well."
+    )
     allow_open: bool = Field(
         default=False, description="Listen beyond loopback without keys: open to everyone."
     )
@@ -209,6 +215,13 @@ class Settings(BaseSettings):
                 f"cannot go with {PREFIX}UPSTREAM_KEY:"
                 " the backend is shown the client's key or the gateway's"
             )
+        return value
+
+    @field_validator("tls_key")
+    @classmethod
+    def _of_a_certificate(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("tls_cert") is None:
+            raise ValueError("needs --tls-cert, the certificate that the key belongs to")
         return value
 
     @model_validator(mode="after")

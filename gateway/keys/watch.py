@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import logging
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import anyio
 
+from gateway.file_watch import PACE, FileWatch
 from gateway.keys.keys_file import MAX_BYTES, BadKeysFile, NamedKey, parse
 
 if TYPE_CHECKING:
     from gateway.keys.ring import KeyRing
 
 log = logging.getLogger("multilane")
-
-#: Seconds between two looks at the file and at the clock.
-_PACE: Final = 0.5
 
 
 def read(path: str) -> tuple[NamedKey, ...]:
@@ -50,15 +47,14 @@ class KeysWatch:
     def __init__(self, path: str | None, ring: KeyRing) -> None:
         self._path = path
         self._ring = ring
-        self._seen = self._stamp()
-        self._settling = self._seen
+        self._file = FileWatch(*([] if path is None else [path]))
         if path is not None:
             ring.replace(self._read(path))
 
     async def run(self) -> None:
         """Look after the file and the clock until cancelled."""
         while True:
-            await anyio.sleep(_PACE)
+            await anyio.sleep(PACE)
             self.look()
             for name, ended in self._ring.expire():
                 log.info("key %s has expired, which ends %d open", name, ended)
@@ -68,16 +64,14 @@ class KeysWatch:
 
         Until then somebody may be writing it, and what is not there yet would be revoked.
         """
-        stamp = self._stamp()
-        settled, self._settling = stamp == self._settling, stamp
-        if settled and stamp != self._seen:
+        if self._file.changed():
             self.reload()
 
     def reload(self) -> None:
         """Read the file now; if it cannot be used, say why and keep the keys in force."""
         if self._path is None:
             return
-        self._seen = self._settling = self._stamp()
+        self._file.note()
         try:
             change = self._ring.replace(self._read(self._path))
         except BadKeysFile as bad:
@@ -92,13 +86,3 @@ class KeysWatch:
         except ValueError as twice:
             raise BadKeysFile(f"{path!r}: {twice}") from None
         return keys
-
-    def _stamp(self) -> tuple[int, ...] | None:
-        """Return what changes whenever the file does; None if it is not to be had."""
-        if self._path is None:
-            return None
-        try:
-            status = os.stat(Path(self._path).expanduser())
-        except OSError:
-            return None
-        return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size

@@ -50,16 +50,17 @@ Two lanes on one socket, one of them steered, with `pip install "openai[realtime
 """
 
 
-def how_to_try(host: str, port: int, *, keyed: bool) -> str:
+def how_to_try(host: str, port: int, *, keyed: bool, secure: bool = False) -> str:
     """Return a short Python program that talks to this gateway.
 
     Args:
         host: Address that the gateway listens on.
         port: Port that it listens on.
         keyed: Whether it asks for a key.
+        secure: Whether it speaks TLS.
     """
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    url = f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
+    url = f"{'https' if secure else 'http'}://{f'[{host}]' if ':' in host else host}:{port}/v1"
     return _TRY.format(url=url, key="your key" if keyed else "none needed")
 
 
@@ -68,7 +69,7 @@ def run(settings: Settings) -> None:
     from gateway.process.server import serve
 
     _need_model()
-    announce = partial(_announce, bool(settings.api_keys))
+    announce = partial(_announce, bool(settings.api_keys), settings.tls_cert is not None)
     bare = settings.model_copy(update={"upstream": None, "upstreams": ()})
     serve(bare, _llama, announce)
 
@@ -100,5 +101,5 @@ def _llama(stack: ExitStack) -> dict[str, str]:
     }
 
 
-def _announce(keyed: bool, listener: Listener) -> None:  # noqa: FBT001  (partial's)
-    click.echo(how_to_try(listener.host, listener.port, keyed=keyed))
+def _announce(keyed: bool, secure: bool, listener: Listener) -> None:  # noqa: FBT001  (partial's)
+    click.echo(how_to_try(listener.host, listener.port, keyed=keyed, secure=secure))

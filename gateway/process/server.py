@@ -21,6 +21,7 @@ from gateway.app import Gateway
 from gateway.client.handshake import CLOSE_TIMEOUT
 from gateway.client.http_protocol import ClientHttp
 from gateway.client.socket import ClientSocket
+from gateway.client.tls_handshake import TlsHandshake
 from gateway.config.configured_upstreams import upstreams
 from gateway.process import children
 from gateway.process.embedded_valkey import EmbeddedValkey
@@ -53,9 +54,13 @@ class GatewayServer(OrderlyServer):
         settings = gateway.settings
         self.gateway = gateway
         self._listening = listening
-        door = partial(
+        http = partial(
             ClientHttp, gateway.peers, settings.max_head_bytes, settings.handshake_timeout
         )
+        door: Callable[..., asyncio.Protocol] = http
+        if gateway.certificate is not None:
+            context, timeout = gateway.certificate.context, settings.handshake_timeout
+            door = partial(TlsHandshake, http, context, gateway.peers, timeout)
         super().__init__(
             uvicorn.Config(
                 gateway.app,
@@ -143,7 +148,8 @@ def serve(
         settings, engine = _engine(settings, stack)
 
         def listening() -> None:
-            log.info("ws://%s/v1/responses -> %s", listener.place, _places(settings))
+            scheme = "ws" if settings.tls_cert is None else "wss"
+            log.info("%s://%s/v1/responses -> %s", scheme, listener.place, _places(settings))
             if announce is not None:
                 announce(listener)
 

@@ -52,6 +52,16 @@ async def test_it_is_unhealthy_while_it_drains() -> None:
             assert not await healthy(os.getpid())
 
 
+async def test_it_follows_a_certificate(certificate: Path) -> None:
+    settings = Settings(
+        upstream="http://127.0.0.1:9/v1", dialect="openai", tls_cert=str(certificate)
+    )
+    async with serving(settings) as (server, _):
+        assert await healthy(os.getpid())
+        server.gateway.draining = True
+        assert not await healthy(os.getpid())
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "0.0.0.0", "::"])
 async def test_it_finds_a_port_that_a_file_sets(tmp_path: Path, host: str) -> None:
     if ":" in host and not socket.has_ipv6:

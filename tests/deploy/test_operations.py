@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import shutil
 import socket
 import subprocess
@@ -16,6 +15,7 @@ import httpx2
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from gateway.keys.keys_file import digest_of
 from tests.deploy.compose import ROOT
 from tests.deploy.operations import (
     SECTIONS,
@@ -25,7 +25,6 @@ from tests.deploy.operations import (
     with_kubectl,
     with_systemctl,
 )
-from tests.deploy.test_files import parsed
 from tests.support.hang_guard import HANG
 from tests.upstream.conftest import certificate
 
@@ -60,6 +59,7 @@ def test_no_command_is_left_out() -> None:
         BACKUP,
         "Upgrade and rollback",
         "Sizing",
+        "TLS",
         "Redis by TLS",
         "Certificate authorities and proxies towards backends",
     }
@@ -68,12 +68,13 @@ def test_no_command_is_left_out() -> None:
     assert there <= tested <= SECTIONS.keys()
 
 
-def test_what_is_backed_up_comes_back(tmp_path: Path) -> None:
+def test_it_bears_a_load_and_what_is_backed_up_comes_back(tmp_path: Path) -> None:
     state, archive = tmp_path / "state", tmp_path / "multilane-state.tar.gz"
     moved = {"/var/lib/multilane": str(state), "multilane-state.tar.gz": str(archive)}
     port = free_port()
     with_systemctl(tmp_path, port, state)
     backup, restore, _ = SECTIONS[BACKUP]
+    [load] = SECTIONS["Sizing"]
     carried_out("systemctl start multilane", tmp_path)
     try:
         kept = asked(
@@ -81,6 +82,8 @@ def test_what_is_backed_up_comes_back(tmp_path: Path) -> None:
         )
         path = f"/v1/responses/{kept['id']}"
         asked(port, "GET", path)
+        place = {"multilane load": f"{sys.executable} -m multilane load", ":8080": f":{port}"}
+        assert "4 completed" in carried_out(load, tmp_path, place)
         carried_out(backup, tmp_path, moved)
         later = asked(
             port, "POST", "/v1/responses", model="rehearse", input="In 3 words.", store=True
@@ -153,13 +156,6 @@ def test_the_wheel_is_one_that_is_built(tmp_path: Path) -> None:
     carried_out(block, tmp_path, {"/opt/multilane/bin/pip": "pip"})
 
 
-def test_the_load_parses() -> None:
-    [block] = SECTIONS["Sizing"]
-    words = shlex.split(block)
-    assert words[0] == "multilane"
-    parsed(words[1:])
-
-
 @contextmanager
 def served(block: str, where: Path, moved: dict[str, str], port: int) -> Iterator[None]:
     """Run a block that ends with `multilane serve`, until the caller is done."""
@@ -197,6 +193,34 @@ async def until(port: int, path: str, wanted: Any) -> None:
                 except httpx2.TransportError:
                     pass
                 await anyio.sleep(0.05)
+
+
+async def test_the_gateway_speaks_tls(tmp_path: Path, certificate: Path) -> None:
+    serve, load = SECTIONS["TLS"]
+    port = free_port()
+    key, keys = "sk-1", tmp_path / "keys"
+    keys.write_text(f"acme: {digest_of(key.encode()).hex()}\n")
+    moved = {
+        "/etc/multilane/keys": str(keys),
+        "/etc/multilane/fullchain.pem": str(certificate),
+        "/etc/multilane/privkey.pem": str(certificate),
+        "--host 0.0.0.0": "--redis-url memory",
+    }
+    with served(serve, tmp_path, moved, port):
+        with anyio.fail_after(HANG):
+            while True:
+                try:
+                    await (await anyio.connect_tcp("127.0.0.1", port)).aclose()
+                    break
+                except OSError:
+                    await anyio.sleep(0.05)
+        moved = {
+            "/etc/multilane/gateway-ca.pem": str(certificate),
+            "gateway.example:8443": f"127.0.0.1:{port}",
+            "multilane load": f"{sys.executable} -m multilane load",
+        }
+        said = await anyio.to_thread.run_sync(carried_out, load, tmp_path, moved)
+    assert "4 completed" in said
 
 
 @pytest.mark.skipif(shutil.which("redis-server") is None, reason="no redis-server is installed")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.client.auth import TOKEN
@@ -173,6 +173,7 @@ async def test_strangers_do_not_have_the_store_asked_again_and_again() -> None:
     assert store.asked == 1
 
 
+@settings(max_examples=40)
 @given(st.data())
 async def test_no_change_goes_unnoticed(data: st.DataObject) -> None:
     process = Process(MemorySealingKeyStore(), ACME)

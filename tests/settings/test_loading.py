@@ -46,6 +46,8 @@ def test_every_field_can_come_from_the_environment_and_the_file(
         "steering": "native",
         "compaction": "native",
         "access_log": "debug",
+        "tls_cert": "cert.pem",
+        "tls_key": "key.pem",
         "compaction_keys": "words that nobody guesses".replace(" ", "-"),
     }
     defaults = Settings()
@@ -57,6 +59,8 @@ def test_every_field_can_come_from_the_environment_and_the_file(
     for name, text in chosen.items():
         if name == "steering":
             monkeypatch.setenv(variable("upstream_transport"), "websocket")  # it goes with this one
+        if name == "tls_key":
+            monkeypatch.setenv(variable("tls_cert"), "cert.pem")  # and so does this
         with monkeypatch.context() as patch:
             patch.setenv(variable(name), text)
             from_variable = getattr(load(), name)

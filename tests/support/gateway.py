@@ -73,7 +73,8 @@ async def serving(settings: Settings) -> AsyncIterator[tuple[GatewayServer, str]
                 while not server.started:  # noqa: ASYNC110 - uvicorn has a flag, no event
                     await anyio.sleep(0.001)
             try:
-                yield server, f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+                scheme = "http" if settings.tls_cert is None else "https"
+                yield server, f"{scheme}://127.0.0.1:{listener.getsockname()[1]}/v1"
             finally:
                 server.should_exit = True
                 # Also when the test failed: closing a loop whose server still listens hangs.

@@ -19,6 +19,7 @@ from tests.support.hang_guard import HANG
 from tests.support.judge import StreamJudge
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 Event = dict[str, Any]
@@ -148,6 +149,7 @@ async def requested(
     headers: Mapping[str, str] | None = None,
     *,
     judged: bool = True,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Answer]:
     """Send one request below the base URL; yields its answer once the head is there."""
     place = urlsplit(url)
@@ -155,7 +157,12 @@ async def requested(
     if body is not None and "transfer-encoding" not in lines:
         lines = {"content-length": str(len(body)), **lines}
     head = [f"{method} {place.path}{path} HTTP/1.1", *(f"{k}: {v}" for k, v in lines.items())]
-    stream = await anyio.connect_tcp(str(place.hostname), int(place.port or 80))
+    host, port = str(place.hostname), int(place.port or 80)
+    stream = await (
+        anyio.connect_tcp(host, port)
+        if tls is None
+        else anyio.connect_tcp(host, port, ssl_context=tls, tls_standard_compatible=False)
+    )
     async with stream:
         await stream.send("\r\n".join([*head, "", ""]).encode("latin-1") + (body or b""))
         answer = Answer(stream.receive, StreamJudge() if judged else None)
@@ -170,10 +177,11 @@ async def posted(
     headers: Mapping[str, str] | None = None,
     *,
     judged: bool = True,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Answer]:
     """Create a response over HTTP; a dict needs only what is special about it."""
     if isinstance(body, dict):
         body = json.dumps({"model": "m", "store": False, "input": "hi", **body}).encode()
     lines = {"content-type": "application/json", **(headers or {})}
-    async with requested(url, "POST", "/responses", body, lines, judged=judged) as answer:
+    async with requested(url, "POST", "/responses", body, lines, judged=judged, tls=tls) as answer:
         yield answer

@@ -48,7 +48,6 @@ HTTP_METHODS: Final = {
 #: Attributes of the HTTP class that `HttpReading` and `ClientHttp` read or set.
 HTTP_ATTRIBUTES: Final = {
     "app_state": "handed to the WebSocket",
-    "client": "the peer's address",
     "config": "handed to the WebSocket",
     "connections": "loses the connection that the WebSocket takes over",
     "cycle": "the request under way and its answer",
