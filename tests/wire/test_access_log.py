@@ -15,6 +15,8 @@ from tests.support.client import connect
 from tests.support.events import closed, completed, created, delta, message, opened
 from tests.support.http_client import posted
 from tests.support.wire_stand import disconnected, standing
+from tests.wire.test_client_secrets import page, refused, value
+from tests.wire.test_keys import keyed, named
 
 if TYPE_CHECKING:
     from tests.support.exchange import Exchange
@@ -78,6 +80,31 @@ async def test_the_story_of_a_connection(lines: Lines) -> None:
     [ended] = lines("connection closed")
     counts = {"lanes": 3, "responses": 3, "code": 1000, "reason": "client closed"}
     assert timed(ended, "seconds") == {**begun, **counts}
+
+
+async def test_the_story_of_a_page_whose_key_is_revoked(lines: Lines, tmp_path: Path) -> None:
+    async with keyed(tmp_path, named("acme", "sk-a"), max_active=1) as own:
+        secret = await value(own.stand.url, "sk-a", models=["m"])
+        assert (await refused(own.stand.url, f"{secret}x", None))[0] == 401
+        async with page(own.stand.url, secret, None) as client:
+            await own.stand.lane(client, "a")
+            await client.create("b", model="m")
+            await client.create("c", model="other")
+            await client.error("c")
+            own.write()
+            own.reload()
+            await client.closed()
+        await disconnected(own.stand)
+    [wrong] = lines("refused")
+    assert (wrong["status"], wrong["code"]) == (401, "invalid_client_secret")
+    [begun] = lines("connection opened")
+    assert (begun["connection"], begun["key"]) == (1, "acme/client-secret")
+    told = [(one["lane"], one["status"], one["code"]) for one in lines("response")]
+    assert ("a", "failed", "server_error") in told
+    assert all(one["key"] == begun["key"] for one in lines("response"))
+    [ended] = lines("connection closed")
+    assert (ended["code"], ended["reason"]) == (1008, "API key no longer valid")
+    assert timed(ended, "seconds").items() >= begun.items()
 
 
 async def test_a_response_is_told_alike_on_all_ways(lines: Lines) -> None:

@@ -139,6 +139,20 @@ async def test_an_expired_key_ends_its_sockets(tmp_path: Path) -> None:
             pass
 
 
+async def test_a_clock_that_jumps_ends_a_key_early_and_lets_it_in_again(tmp_path: Path) -> None:
+    later = named("acme", "sk-a", expires=time.time() + 10_000)
+    async with keyed(tmp_path, later) as own, own.client("sk-a") as client:
+        ring = own.stand.server.gateway._authenticator.ring
+        clock = ring._clock
+        ring._clock = lambda: clock() + 20_000
+        await turned_out(client, "api_key_expired")
+        assert await own.refusal("sk-a") == (401, "api_key_expired")
+        ring._clock = lambda: clock() - 20_000
+        async with own.client("sk-a") as again:
+            lane = await own.stand.lane(again)
+            await lane.ends()
+
+
 @pytest.mark.parametrize("wrong", ["", "acme", "acme: 00\n", "nonsense\n", None])
 async def test_a_wrong_file_changes_nothing_and_is_told(wrong: str | None, tmp_path: Path) -> None:
     written(tmp_path / "keys", named("acme", "sk-a"))

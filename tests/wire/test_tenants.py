@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,10 +12,11 @@ import pytest
 from gateway.keys.keys_file import key_id
 from tests.support.events import reply
 from tests.support.http_client import requested
+from tests.support.redis_engine import Engine
 from tests.wire.test_keys import KeyedStand, bearer, keyed, named
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import AsyncIterator
 
     from tests.support.exchange import Exchange
 
@@ -57,12 +60,25 @@ async def test_another_key_of_the_tenant_reads_it_and_no_other_tenant(tmp_path: 
         assert (await asked(own, NEW, "GET", f"/responses/{after}"))[0] == 200
 
 
-@pytest.fixture
-def homes(tmp_path: Path) -> Any:
+@pytest.fixture(scope="module")
+async def engine() -> AsyncIterator[Engine]:
+    with TemporaryDirectory(prefix="ml", dir="/tmp") as folder:  # short, for the socket's sake
+        engine = Engine("valkey", Path(folder))
+        await engine.start()
+        yield engine
+        engine.kill()
+
+
+@pytest.fixture(params=["memory", "engine"])
+def homes(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """A gateway with a key without a name, of which a tenant has taken over the records."""
     heir = named("acme", NEW, formerly=(key_id(OLD), key_id("sk-older")))
     other = named("other", OTHER)
-    return keyed(tmp_path, heir, other, script=answer, api_keys=[OLD, "sk-older"])
+    url = "memory"
+    if request.param == "engine":
+        url = f"unix://{request.getfixturevalue('engine').path}"
+    keys = [OLD, "sk-older"]
+    return keyed(tmp_path, heir, other, script=answer, api_keys=keys, redis_url=url)
 
 
 async def test_responses_of_a_nameless_key_are_read_continued_and_deleted(homes: Any) -> None:
