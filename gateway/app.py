@@ -263,6 +263,7 @@ class Gateway:
             try:
                 yield
             finally:
+                await self._running.aclose()
                 await self._upstreams.aclose()
                 await self._stores.aclose()
                 tasks.cancel_scope.cancel()

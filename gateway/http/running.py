@@ -36,14 +36,24 @@ class RunningResponses:
         self._ending: UpstreamFault | None = None
         self._stopped: UpstreamFault | None = None
         self._tasks: TaskGroup | None = None
+        self._left = anyio.Event()
 
     def __len__(self) -> int:
         return len(self._workers)
 
     async def run(self) -> None:
-        """Run what `start` is given until cancelled."""
-        async with anyio.create_task_group() as self._tasks:
-            await anyio.sleep_forever()
+        """Run what `start` is given until cancelled or closed."""
+        try:
+            async with anyio.create_task_group() as self._tasks:
+                await anyio.sleep_forever()
+        finally:
+            self._left.set()
+
+    async def aclose(self) -> None:
+        """End what still goes on, and wait for that: it must not ask a store that closes."""
+        if self._tasks is not None:
+            self._tasks.cancel_scope.cancel()
+            await self._left.wait()
 
     def start(self, function: Callable[..., Coroutine[Any, Any, None]], *args: object) -> None:
         """Start what goes on whether or not a client waits for it."""

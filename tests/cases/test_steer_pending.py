@@ -23,6 +23,7 @@ async def test_b42_the_create_may_come_before_the_pending_event() -> None:
         await on.client.create(
             "a", previous_response_id=parent.id, input=[OUTPUT, user("own")], **SETTINGS
         )
+        await on.client.heard()
         await called_out(parent)
         await (await began(on, "a")).finish()
         successor = await began(on, "a")
@@ -130,6 +131,7 @@ async def test_no_pending_event_while_the_create_waits_for_a_slot() -> None:
         parent = await calling(on)
         await on.client.create("b", input="first")
         await on.client.create("a", previous_response_id=parent.id, input=[OUTPUT])
+        await on.client.heard()
         await called_out(parent)
         other = await began(on, "b")
         await parent.steer("late")

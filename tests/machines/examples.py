@@ -25,10 +25,8 @@ from tests.machines import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+#: The quick ones first: most bugs are caught by them.
 _MODULES = (
-    test_run_items,
-    test_run_calls,
-    test_run_cancelled,
     test_run_parts,
     test_run_passthrough,
     test_run_reference,
@@ -36,9 +34,12 @@ _MODULES = (
     test_run_faults,
     test_run,
     test_snapshots,
-    test_response_schema,
-    test_run_interleaved,
     test_replay,
+    test_run_items,
+    test_run_calls,
+    test_response_schema,
+    test_run_cancelled,
+    test_run_interleaved,
     test_tapes,
 )
 

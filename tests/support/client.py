@@ -97,6 +97,14 @@ class Client:
         """The next `error` event (of this lane)."""
         return (await self.until("error", lane=lane))[-1]
 
+    async def heard(self) -> None:
+        """The gateway has taken each frame that was sent so far: it answers them in order."""
+        await self.send("heard?")
+        with anyio.fail_after(HANG):
+            while (event := await self.receive())["type"] != "error":
+                self._unclaimed.append(event)
+        assert event["error"]["code"] == "invalid_json", event
+
     def lane(self, name: str | None) -> list[Event]:
         """What was seen of one lane so far."""
         return [event for event in self.transcript if _on(name)(event)]

@@ -35,13 +35,17 @@ def binary(kind: str) -> str:
 
 
 class Engine:
-    """One server process; `folder` must be short, for the socket's sake."""
+    """One server process; `folder` must be short, for the socket's sake.
+
+    It leaves it to the system when the disk is written: with `appendfsync everysec` an fsync that
+    takes long keeps back what was answered already, and a kill would lose that.
+    """
 
     def __init__(self, kind: str, folder: Path, *options: str) -> None:
         self.path = str(folder / "s")
         self._command = [
             *(binary(kind), "--port", "0", "--unixsocket", self.path, "--dir", str(folder)),
-            *("--save", "", "--appendonly", "yes", "--appendfsync", "everysec"),
+            *("--save", "", "--appendonly", "yes", "--appendfsync", "no"),
             *("--maxmemory-policy", "noeviction", "--logfile", "log", *options),
         ]
         self._process: subprocess.Popen[bytes] | None = None
