@@ -7,6 +7,7 @@ be cancelled.
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from gateway.persistence.stores import Stores
     from lanes.frames import Create
     from lanes.worker import Worker
+
+log = logging.getLogger("multilane.stores")
 
 #: Seconds between two writes of what has come, and between two questions what to cancel.
 _PACE: Final = 0.25
@@ -94,18 +97,18 @@ class BackgroundResponses:
             raise ClientFault(message, code="invalid_value", param="store")
         if self._counts.get(key_id, 0) >= MAX_RUNNING:
             raise _too_many()
-        log = EventLog()
-        run = BackgroundRun(key_id, make(log), log)
-        log.on_full = partial(
+        events = EventLog()
+        run = BackgroundRun(key_id, make(events), events)
+        events.on_full = partial(
             run.worker.stop, own_fault("The response has more events than are kept.")
         )
         self._counts[key_id] = self._counts.get(key_id, 0) + 1
         self._running.start(self._carry, run, create)
         await run.entered.wait()
-        fault = run.fault or log.fault
+        fault = run.fault or events.fault
         if fault is not None:
             raise fault
-        return log.first
+        return events.first
 
     async def cancel(self, run: BackgroundRun) -> bytes:
         """Cancel a response that runs here, and return its final object."""
@@ -127,14 +130,13 @@ class BackgroundResponses:
 
     async def _write(self, run: BackgroundRun) -> None:
         """Write a response to the store from its beginning to its end."""
-        log = run.log
-        await log.decided.wait()
-        if log.fault is not None:
+        await run.log.decided.wait()
+        if run.log.fault is not None:
             run.entered.set()
             return
-        run.name = ResponseName(run.key_id, said(log.snapshot).id)
+        run.name = ResponseName(run.key_id, said(run.log.snapshot).id)
         try:
-            await self._store.open(run.name, log.snapshot, run.worker.made_from(run.name.id))
+            await self._store.open(run.name, run.log.snapshot, run.worker.made_from(run.name.id))
         except StoreUnavailable:
             run.fault = _store_unavailable()
             run.worker.stop(run.fault)
@@ -152,15 +154,16 @@ class BackgroundResponses:
 
     async def _follow(self, run: BackgroundRun) -> None:
         """Write what comes until the end."""
-        log, written = run.log, 0
-        while not log.over.is_set():
+        over, written = run.log.over, 0
+        while not over.is_set():
             with anyio.move_on_after(_PACE):
-                await log.over.wait()
-            events = log.events[written:]
-            if not events or log.over.is_set():
+                await over.wait()
+            events = run.log.events[written:]
+            if not events or over.is_set():
                 continue
             with suppress(StoreUnavailable):  # the next time
-                runs = await self._store.advance(run.name, Progress(log.snapshot, written, events))
+                progress = Progress(run.log.snapshot, written, events)
+                runs = await self._store.advance(run.name, progress)
                 written += len(events)
                 if not runs:  # it was deleted, or taken for dead
                     run.worker.cancel(run.name.id, "cancelled")
@@ -177,16 +180,17 @@ class BackgroundResponses:
         self._listens = False
 
     async def _finish(self, run: BackgroundRun, written: int) -> None:
-        """Write the end, however often that takes."""
-        log = run.log
+        """Write the end, however often that takes while the gateway runs."""
+        events, response = run.log.events, run.log.response
         while True:
             try:
-                await self._store.advance(
-                    run.name, Progress(log.response, written, log.events[written:])
-                )
-                if not await self._store.finish(run.name, log.response):
+                await self._store.advance(run.name, Progress(response, written, events[written:]))
+                if not await self._store.finish(run.name, response):
                     await self._archive.delete(*run.name)
             except (StoreUnavailable, Fault):
+                if self._running.stopped:
+                    log.warning("%s is lost: the gateway stops, and its store is away", run.name.id)
+                    return
                 await anyio.sleep(_AGAIN)
             else:
                 return

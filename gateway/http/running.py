@@ -41,6 +41,11 @@ class RunningResponses:
     def __len__(self) -> int:
         return len(self._workers)
 
+    @property
+    def stopped(self) -> bool:
+        """Whether the time is over that a gateway which stops gives them."""
+        return self._stopped is not None
+
     async def run(self) -> None:
         """Run what `start` is given until cancelled or closed."""
         try:

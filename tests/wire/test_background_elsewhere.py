@@ -17,7 +17,7 @@ from lanes.stores.redis_background import RedisBackgroundStore
 from steering.redis.lease import Lease
 from tests.support.events import closed, completed, created, delta, in_progress, message, opened
 from tests.support.exchange import hung_up
-from tests.support.gateway import running
+from tests.support.gateway import running, serving
 from tests.support.hang_guard import HANG
 from tests.support.http_client import posted, requested
 from tests.support.redis_engine import Engine
@@ -40,16 +40,20 @@ class Two:
     there: str
 
 
+def settings(fake: ScriptedUpstream, engine: Engine) -> Settings:
+    return Settings(
+        upstream=fake.url,
+        dialect="openai",
+        redis_url=f"unix://{engine.path}",
+        drain_timeout=0.2,
+    )
+
+
 @asynccontextmanager
 async def standing(engine: Engine) -> AsyncIterator[Two]:
     async with upstream() as fake:
-        settings = Settings(
-            upstream=fake.url,
-            dialect="openai",
-            redis_url=f"unix://{engine.path}",
-            drain_timeout=0.2,
-        )
-        async with running(settings) as here, running(settings) as there:
+        given = settings(fake, engine)
+        async with running(given) as here, running(given) as there:
             yield Two(fake, here, there)
 
 
@@ -190,3 +194,21 @@ async def test_without_the_store_none_is_started(engine: Engine) -> None:
         await reached(on.here, name, "completed")
         await engine.start()
         await reached(on.there, name, "completed")
+
+
+@pytest.mark.parametrize("over", [False, True])
+async def test_without_the_store_a_gateway_stops_all_the_same(
+    engine: Engine, caplog: pytest.LogCaptureFixture, *, over: bool
+) -> None:
+    """Whoever asks for the response later hears that its process is gone (D37)."""
+    async with upstream() as fake, serving(settings(fake, engine)) as (server, here):
+        name, exchange = await begun(Two(fake, here, here))
+        engine.kill()
+        if over:
+            await finish(exchange)
+            await reached(here, name, "completed")
+        server.should_exit = True
+        with anyio.fail_after(HANG):
+            while len(server.gateway._running):  # noqa: ASYNC110 - the server has no event for it
+                await anyio.sleep(0.01)
+    assert f"{name} is lost: the gateway stops, and its store is away" in caplog.text
