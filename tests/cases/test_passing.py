@@ -21,7 +21,7 @@ async def _sent(frame: str) -> bytes:
         exchange = await on.fake.next()
         await answer(exchange)
         await on.client.ended(None)
-        return exchange.raw
+        return bytes(exchange.raw)
 
 
 def _frame(**extra: Any) -> str:

@@ -25,7 +25,7 @@ class Exchange:
         self.transport = transport
         self.path = ""
         self.headers: dict[str, str] = {}
-        self.raw = b""
+        self.raw = bytearray()
         self.closed = anyio.Event()
         self.ended = False
         self._writable = writable
