@@ -1,7 +1,7 @@
 """Pure: the types that the fields of a create have, as the reference gives them (protocol.md 2).
 
-What is in range is the backend's to judge: services differ on that. Nor is anything checked that
-the reference does not know.
+What is in range is the backend's to judge, since services differ on that (D42). Nothing is checked
+that the reference does not know.
 """
 
 from __future__ import annotations
