@@ -21,6 +21,7 @@ from tests.support.gateway import running, serving
 from tests.support.hang_guard import HANG
 from tests.support.http_client import posted, requested
 from tests.support.redis_engine import Engine
+from tests.support.steer_stores import on_file
 from tests.support.upstream import ScriptedUpstream, upstream
 
 if TYPE_CHECKING:
@@ -183,6 +184,8 @@ async def test_a_process_that_died(engine: Engine, monkeypatch: pytest.MonkeyPat
 async def test_without_the_store_none_is_started(engine: Engine) -> None:
     async with standing(engine) as on:
         name, exchange = await begun(on)
+        async with engine.client() as client:
+            await on_file(client)
         engine.kill()
         async with posted(on.here, BACKGROUND) as answer:
             error = (await answer.json())["error"]
