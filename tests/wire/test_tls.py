@@ -244,6 +244,17 @@ async def test_a_trusted_proxy_names_its_client_by_tls(
     assert line.__dict__["fields"]["forwarded"] == "192.0.2.7"
 
 
+async def test_output_has_its_bound(certificate: Path, trusted: ssl.SSLContext) -> None:
+    async with (
+        secure(certificate, babble, max_output_bytes=64 << 10) as stand,
+        connect(stand.url, ssl=trusted) as client,
+    ):
+        await client.create("a")
+        response = await client.ended("a")
+        assert response["status"] == "incomplete"
+        assert response["incomplete_details"]["reason"] == "max_output_bytes"
+
+
 async def test_who_reads_slowly_gets_everything(certificate: Path, trusted: ssl.SSLContext) -> None:
     words = 100
 
