@@ -9,8 +9,7 @@ from starlette.responses import JSONResponse
 from gateway.client.auth import OPEN, client_key, origin_of
 from gateway.config.setting_types import is_origin
 from gateway.http.bodies import read_object
-from gateway.http.keyed import key_of
-from gateway.keys.client_secrets import SecretKey
+from gateway.http.keyed import check_is_key, key_of
 from gateway.keys.keys_file import digest_of
 from lanes.errors import ClientFault
 
@@ -66,7 +65,8 @@ class ClientSecretRequests:
             request: The request.
         """
         maker = key_of(request)
-        self._check_maker(key_id, maker)
+        self._check_maker(key_id)
+        check_is_key(request)
         body, _ = await read_object(request, _MAX_BODY, 1)
         if unknown := sorted(body.keys() - set(_FIELDS)):
             # A misspelt bound would bind nothing.
@@ -90,16 +90,13 @@ class ClientSecretRequests:
             headers={"Cache-Control": "no-store"},
         )
 
-    def _check_maker(self, key_id: str, maker: LiveKey | None) -> None:
+    def _check_maker(self, key_id: str) -> None:
         if key_id == OPEN:
             message = "This gateway asks for no key, so its clients need no secret."
             raise ClientFault(message, code="keys_required")
         if self._forwards:
             message = "The backend of this gateway is shown the client's key, which it must know."
             raise ClientFault(message, code="client_secrets_not_supported")
-        if isinstance(maker, SecretKey):
-            message = "A client secret makes no others; it takes an API key."
-            raise ClientFault(message, code="api_key_required", status=403)
 
     async def _check_models(
         self, models: list[str], maker: LiveKey | None, headers: Headers

@@ -12,7 +12,8 @@ from starlette.responses import JSONResponse
 from gateway.client.peers import EXTENSION, show_key
 from gateway.client.refusal import UpgradeRefused, error
 from gateway.http.errors import refusal
-from lanes.errors import Fault
+from gateway.keys.client_secrets import SecretKey
+from lanes.errors import ClientFault, Fault
 from steering.clerk import VerdictNotStored
 from steering.errors import StoreUnavailable
 
@@ -77,6 +78,13 @@ def check_model(request: Request, model: object) -> None:
     key = key_of(request)
     if key is not None:
         key.check_model(model)
+
+
+def check_is_key(request: Request) -> None:
+    """Raise ClientFault if a client secret is shown for what takes an API key."""
+    if isinstance(key_of(request), SecretKey):
+        message = "A client secret is not enough for this; it takes an API key."
+        raise ClientFault(message, code="api_key_required", status=403)
 
 
 def holding(request: Request, end: End) -> AbstractContextManager[None]:

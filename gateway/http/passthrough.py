@@ -11,7 +11,7 @@ from starlette.routing import Match, Route
 from gateway.client.large_frames import LARGE
 from gateway.config.configured_upstreams import default_model
 from gateway.config.passed_paths import STATELESS, is_below, relative
-from gateway.http.keyed import key_of
+from gateway.http.keyed import check_is_key, key_of
 from gateway.http.passed_answers import PassedAnswer
 from gateway.http.passed_bodies import read_beginning
 from gateway.http.passed_headers import sent_headers
@@ -80,6 +80,8 @@ class Passthrough:
         self._running.check()
         path = relative(request.scope["raw_path"])
         assert path is not None, "the route has looked at it"
+        if path not in STATELESS:
+            check_is_key(request)  # what the backend keeps is its owner's, not for pages
         query: bytes = request.scope["query_string"]
         if not _QUERY.fullmatch(query):
             raise ClientFault("The query has signs that no URL has.", code="invalid_request_error")

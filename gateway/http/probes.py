@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from gateway.client.peers import show_key
 from gateway.client.refusal import UpgradeRefused, error
+from gateway.keys.client_secrets import SecretKey
 from gateway.persistence.store_condition import StoreState
 
 if TYPE_CHECKING:
@@ -97,8 +98,8 @@ class Probes:
     async def _is_keyed(self, request: Request) -> bool:
         """Return whether a request may know the details."""
         try:
-            await self._admission.admit(request.scope["headers"])
+            admitted = await self._admission.admit(request.scope["headers"])
         except UpgradeRefused:
             return False
         show_key(request.scope)
-        return True
+        return not isinstance(admitted.key, SecretKey)  # pages need no details

@@ -234,4 +234,6 @@ def test_systemd_outlives_the_drain(monkeypatch: pytest.MonkeyPatch) -> None:
         "MULTILANE_API_KEYS_FILE",
         "MULTILANE_UPSTREAM_KEY_FILE",
         "MULTILANE_STATE_DIR",
+        "MULTILANE_TLS_CERT",
+        "MULTILANE_TLS_KEY",
     }

@@ -92,7 +92,7 @@ async def test_a_page_talks_with_it_and_reads_what_belongs_to_its_tenant(tmp_pat
             async with requested(url, "GET", f"/responses/{stored['id']}", None, shown) as got:
                 assert got.status == 200
         async with requested(url.removesuffix("/v1"), "GET", "/health", None, headers) as got:
-            assert "connections" in await got.json()
+            assert await got.json() == {"status": "ok"}
         # It makes no others, and nobody without a key makes any.
         status, error = await made(url, secret, {}, Origin=APP)
         assert (status, error["error"]["code"]) == (403, "api_key_required")
@@ -237,6 +237,25 @@ async def test_gateways_that_have_no_use_for_them() -> None:
         async with standing(**settings) as stand:  # type: ignore[arg-type]
             status, got = await made(stand.url, key, {})
             assert (status, got["error"]["code"]) == (400, code)
+
+
+async def test_what_is_passed_on_for_pages_keeps_nothing_at_the_backend() -> None:
+    async def other(exchange: Exchange) -> None:
+        await exchange.reply(200, {"data": []})
+
+    async with standing(other, api_keys=["sk-old"], passthrough=("all",)) as stand:
+        secret = await value(stand.url, "sk-old")
+        for shown, path, status in (
+            (secret, "/files", 403),
+            (secret, "/chat/completions/x", 403),
+            (secret, "/embeddings", 200),
+            ("sk-old", "/files", 200),
+        ):
+            headers = {**bearer(shown), "content-type": "application/json"}
+            async with requested(stand.url, "POST", path, b"{}", headers) as got:
+                assert got.status == status
+                if status == 403:
+                    assert (await got.json())["error"]["code"] == "api_key_required"
 
 
 async def test_other_methods_and_pages_without_admission() -> None:
