@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 from gateway.client.frames import parse
 from gateway.client.large_frames import MAX_SETTINGS, is_large, parse_large
 from gateway.client.turns import SHARE, TURNS
-from gateway.http.unpacking import UNPACKERS, Unpacker
+from gateway.unpacking import UNPACKERS, Unpacker
 from lanes.cpu_thread import run_in_cpu_thread
 from lanes.errors import ClientFault
 

@@ -180,17 +180,16 @@ class Backend:
             answer = await sender.post(dialect.path, request, headers)
         except UpstreamFault as fault:
             return request, None, fault.bare()
-        stream = self._wrap(body, answer)
+        stream = self._wrap(body, items, answer)
         return request, stream, (await stream.begin()).fault
 
     def _wrap(
-        self, body: Mapping[str, Any], stream: HttpStream | WebSocketStream
+        self, body: Mapping[str, Any], items: Sequence[bytes], stream: HttpStream | WebSocketStream
     ) -> ResponsesStream:
-        profile = self._profile
-        converter = self._dialect.reader(body, self._maker, profile)
-        other = partial(chat.converter, body, self._maker, profile) if converter is None else None
-        own = stream.steering
-        steering = None if own is None else WrappedSteering(own, partial(self._wrap, body))
+        asked = body, self._maker, self._profile, items
+        profile, converter, own = self._profile, self._dialect.reader(*asked), stream.steering
+        other = partial(chat.converter, *asked) if converter is None else None
+        steering = None if own is None else WrappedSteering(own, partial(self._wrap, body, items))
         return ResponsesStream(stream, profile, self._log_cut, converter, steering, other)
 
     async def pass_on(self, request: OutgoingRequest) -> HttpReply:

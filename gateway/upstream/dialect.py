@@ -70,8 +70,8 @@ class Dialect:
         replay: How the input takes the form the backend reads; None sends items as they are.
         shape: Has the last word on the request.
         converter: Makes the reader of a body that is no stream of Responses events, from the
-            client's body, the backend as a maker of items and its profile: understanding the
-            answer may take the question.
+            client's body, the backend as a maker of items, its profile and the input:
+            understanding the answer may take the question.
         compacts: Whether the service itself compacts histories (protocol.md 9).
         counter: How it counts the tokens of a request; None if it does not.
         websocket_lanes: How many responses run at a time on one WebSocket of it: 0 if it speaks
@@ -97,7 +97,7 @@ class Dialect:
     conversations: bool = False
     replay: ReplayForm | None = None
     shape: Callable[[dict[str, Any]], dict[str, Any]] | None = None
-    converter: Callable[[Mapping[str, Any], Maker, Profile], Converter] | None = None
+    converter: Callable[..., Converter] | None = None
     compacts: bool = False
     counter: TokenCounter | None = None
     websocket_lanes: int = 0
@@ -139,6 +139,7 @@ class Dialect:
         body: Mapping[str, Any],
         maker: Maker | None = None,
         profile: Profile | None = None,
+        history: Sequence[bytes] = (),
     ) -> Converter | None:
         """Return what reads the answer to a request; None if it needs no change.
 
@@ -146,12 +147,13 @@ class Dialect:
             body: The request.
             maker: The backend, as the maker of items.
             profile: What the operator says of it; None for the dialect's own.
+            history: The whole effective input, each item as JSON.
         """
         maker, profile, make = maker or Maker("", ""), profile or self.profile, self.converter
         flat = None if self.namespaces else FlatTools(body.get("tools"))
         if flat is None or not flat.names:
-            return None if make is None else make(body, maker, profile)
-        inner = None if make is None else make(flat.body(body), maker, profile)
+            return None if make is None else make(body, maker, profile, history)
+        inner = None if make is None else make(flat.body(body), maker, profile, history)
         return RestoredNames(flat.names, inner)
 
     def auth(self, key: str) -> dict[str, str]:

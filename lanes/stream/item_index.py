@@ -22,14 +22,16 @@ class ItemIndex:
         self._by_name: dict[str, Item] = {}
         self._reserved: set[str] = set()
 
-    def add(self, item: Item, added: dict[str, Any], source_id: object) -> None:
+    def add(self, item: Item, added: dict[str, Any], source_id: object, index: int | None) -> None:
         """Append an item.
 
         Args:
             item: The new item.
             added: The backend's own form of it.
             source_id: The item's name from now on, whatever it named before.
+            index: The place that the backend claims for it.
         """
+        item.source_index = index
         self.items.append(item)
         if isinstance(source_id, str) and source_id:
             self._by_name[source_id] = item
@@ -88,13 +90,23 @@ class ItemIndex:
         same_type = [item for item in self.items if item_type in (None, item.type)]
         return same_type[-1] if same_type and (late or same_type[-1].final is None) else None
 
-    def sharing_name(self, source: dict[str, Any]) -> Item | None:
-        """Return the item of the same type that has a name of this one."""
+    def sharing_name(self, source: dict[str, Any], index: int | None = None) -> Item | None:
+        """Return the item of the same type that has a name of this one, which is at place `index`.
+
+        Some backends use one `call_id` for two calls, and others rename an item with each event.
+        """
         for name in _names(source):
             item = self._by_name.get(name)
             if item is not None and item.type == source["type"]:
-                return item
+                other = name == source.get("call_id") and _is_another(item, source, index)
+                return None if other else item
         return None
+
+    def taken_call_id(self, added: dict[str, Any]) -> str:
+        """Return the `call_id` of a new call if it is that of an earlier one, else nothing."""
+        call_id = added.get("call_id")
+        taken = (item.call_id == call_id for item in self.items if item.call is not None)
+        return call_id if isinstance(call_id, str) and call_id and any(taken) else ""
 
     def ended_by(self, final: dict[str, Any], index: int | None) -> Item | None:
         """Return the item that `final`, at place `index`, is the end of; None for a new one.
@@ -108,7 +120,7 @@ class ItemIndex:
         4. An item without an end has the place of `final`: that one.
         5. The first item without an end that is in no other place and no other call.
         """
-        named = self.sharing_name(final)
+        named = self.sharing_name(final, index)
         if named is not None:
             return None if named.missed(final) else named
         if not self._reserved.isdisjoint(_names(final)):
@@ -148,6 +160,18 @@ class ItemIndex:
                 item = next((i for i in same if id(i) not in taken), None)
                 taken.add(id(item))
             yield final, None if item is not None and item.missed(final) else item
+
+
+def _is_another(item: Item, source: dict[str, Any], index: int | None) -> bool:
+    """Return whether a call at place `index` is another than the item with its `call_id`."""
+    if item.call is None or not source.get("id"):
+        return False
+    if item.elsewhere(index):
+        return True
+    if item.final is None or item.final.get("id") == source["id"]:
+        return False
+    key = item.call.kind.text_key
+    return source.get(key) not in ("", None, item.final.get(key))
 
 
 def integer(value: object) -> int | None:

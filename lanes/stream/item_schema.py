@@ -22,11 +22,13 @@ class Seal(NamedTuple):
         shown: Whether the client asked for it.
         made_by: Who made it, and alone can read it; None where that is not known.
         done: Whether that was done before: the item is as its client got it, and stays so.
+        call_id: The backend's own id of a call, where the client got another.
     """
 
     shown: bool
     made_by: Mapping[str, Any] | None = None
     done: bool = False
+    call_id: str = ""
 
     def show(self, item: dict[str, Any]) -> None:
         """Leave it out of an item that a client gets, or say whose it is."""
@@ -46,12 +48,13 @@ class Seal(NamedTuple):
 
     def _is_own(self, item: dict[str, Any]) -> bool:
         sealed = item["type"] == "reasoning" and item.get("encrypted_content")
-        return self.made_by is not None and bool(sealed or MADE_BY in item)
+        return self.made_by is not None and bool(sealed or MADE_BY in item or self.call_id)
 
     def _mark(self, item: dict[str, Any]) -> dict[str, Any]:
         """Return the mark; that of a gateway which is the backend is within it."""
         inner = {"inner": item[MADE_BY]} if MADE_BY in item else {}
-        return {**(self.made_by or {}), **inner}
+        renamed = {"call_id": self.call_id} if self.call_id else {}
+        return {**(self.made_by or {}), **renamed, **inner}
 
 
 #: The prefix of an id, by the type of the item.

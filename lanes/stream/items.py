@@ -62,10 +62,10 @@ class Item:
             self._begin_call(call_id)
 
     def _begin_call(self, call_id: str) -> None:
-        """`call_id` serves where the backend gave none; once sent it is never changed."""
+        """`call_id` serves where the backend gave none or a taken one; it is never changed."""
         given = self._base.get("call_id")
         self._call_given = isinstance(given, str) and bool(given)
-        if not self._call_given:
+        if not self._call_given or self._seal.call_id:
             self._base["call_id"] = call_id
         if not isinstance(self._base.get("name"), str):
             self._base["name"] = ""
@@ -209,6 +209,11 @@ class Item:
         """Return whether the backend has put this item in another place than `source_index`."""
         return None not in (source_index, self.source_index) and self.source_index != source_index
 
+    @property
+    def call_id(self) -> object:
+        """The id of a call, as the client got it."""
+        return self._base.get("call_id")
+
     def contradicts(self, final: dict[str, Any]) -> bool:
         """Return whether `final` is another call: both have a call_id of the backend's."""
         return self.call is not None and bool(self._call_given and final.get("call_id"))
@@ -252,7 +257,7 @@ class Item:
         elif item.get("status") in _RUNNING:
             cut = _CUT_STATUS.get(self.type, "incomplete")
             item["status"] = "completed" if status == "completed" else cut
-        if self.type == "reasoning" or MADE_BY in item:
+        if self.type == "reasoning" or MADE_BY in item or self._seal.call_id:
             self._seal.show(item)
         self._cut = self._is_cut(item, status)
         return item

@@ -114,7 +114,7 @@ class Output:
 
     def _added(self, event: dict[str, Any]) -> None:
         added, index = item_of(event), integer(event.get("output_index"))
-        if added is None or self._index.sharing_name(added) is not None:
+        if added is None or self._index.sharing_name(added, index) is not None:
             return
         if self._waits(event):
             self._index.reserve(added)
@@ -152,10 +152,10 @@ class Output:
         """Open an item, closing the one before it."""
         self._close_open("completed")
         ids = self._mint(PREFIXES.get(added["type"], "item")), self._mint("call")
-        seal = Seal(self._asked.encrypted and self.profile.seals_reasoning, self.profile.made_by)
+        trust, taken = self.profile, self._index.taken_call_id(added)
+        seal = Seal(self._asked.encrypted and trust.seals_reasoning, trust.made_by, call_id=taken)
         item = Item(added, len(self.items), *ids, seal)
-        item.source_index = index
-        self._index.add(item, added, source_id)
+        self._index.add(item, added, source_id, index)
         agent = added.get("agent", self._agent)
         self._open, self._say = item, self._emit if agent is None else tagged(self._emit, agent)
         item.start(self._say)

@@ -12,7 +12,7 @@ from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.http.unpacking import SLICE, UNPACKERS
+from gateway.unpacking import SLICE, UNPACKERS
 from tests.support.events import reply
 from tests.support.http_client import posted, requested
 from tests.support.wire_stand import standing

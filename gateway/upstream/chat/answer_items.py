@@ -12,6 +12,8 @@ from lanes.codec import encode
 from lanes.surrogates import encode_halves
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gateway.upstream.chat.chunks import Delta
     from gateway.upstream.chat.tool_names import ToolNames
     from lanes.history.makers import Maker
@@ -36,13 +38,16 @@ class AnswerItems:
         names: The tools of the request.
         maker: The backend.
         tags: Whether its text may begin with reasoning (see `Profile.reasoning_tags`).
+        history: The input of the request, each item as JSON.
     """
 
-    def __init__(self, names: ToolNames, maker: Maker, tags: str) -> None:
+    def __init__(
+        self, names: ToolNames, maker: Maker, tags: str, history: Sequence[bytes] = ()
+    ) -> None:
         self.out: list[Event] = []
         self.live = ""
         self.head: bytes | None = None
-        self.calls = ChatCalls(maker, names, self)
+        self.calls = ChatCalls(maker, names, self, history)
         #: The choices that have said something.
         self.said: set[int] = set()
         self._reasoning = Reasoning(maker)

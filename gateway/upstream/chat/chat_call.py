@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class ChatCall:
     """A call in pieces; `item_id` is the id of its item, empty until the call is announced.
 
-    `id` is the id for the client, empty where the run has to make one; `ids` are all that the
-    backend has used for it. `presumed` is its name if none comes: that of an earlier call under the
-    same id or at the same place.
+    `id` is the id for the client, empty where the run has to make one; `own_id` is then the first
+    that the backend used, and `ids` are all. `presumed` is its name if none comes: that of an
+    earlier call under the same id or at the same place.
     """
 
     __slots__ = (
@@ -37,11 +37,11 @@ class ChatCall:
             "head",
             "id",
         ),
-        *("ids", "item_id", "name", "pieces", "presumed"),
+        *("ids", "item_id", "name", "own_id", "pieces", "presumed"),
     )
 
     def __init__(self, maker: Maker, names: ToolNames) -> None:
-        self.id = ""
+        self.id = self.own_id = ""
         self._maker = maker
         self._kept: list[dict[str, Any]] = []  # pieces of what must go back with it
         self.ids: set[str] = set()
@@ -155,9 +155,11 @@ class ChatCall:
         custom = self.custom is not None
         kind, key = ("custom_tool_call", "input") if custom else ("function_call", "arguments")
         item: dict[str, Any] = {"type": kind, "id": self.item_id, "name": self.name, key: arguments}
-        if self._kept:
-            kept = shown(merged(self._kept))
-            item = {**kept, MADE_BY: self._maker.mark(keys=list(kept)), **item}
+        kept = shown(merged(self._kept)) if self._kept else {}
+        if kept or self.own_id:
+            named = {"call_id": self.own_id} if self.own_id else {}
+            keys = {"keys": list(kept)} if kept else {}
+            item = {**kept, MADE_BY: self._maker.mark(**named, **keys), **item}
         return {**item, "call_id": self.id} if self.id else item
 
     def keep(self, entry: dict[str, Any]) -> None:

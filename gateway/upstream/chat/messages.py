@@ -13,6 +13,7 @@ from gateway.upstream.chat.content import output_of, parts_of, plain_or_parts, t
 from gateway.upstream.chat.omissions import NOTICES, left_out
 from gateway.upstream.chat.reasoning import goes_back, reasoning_fields
 from gateway.upstream.chat.vendor_keys import returned, with_keys_of_call
+from gateway.upstream.history.makers import own_call_id
 from lanes.codec import decode, encode
 from lanes.errors import unreadable_compaction
 from lanes.history.entries import COMPACTION
@@ -27,9 +28,10 @@ Message = dict[str, Any]
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    """A call of the assistant; `at` is its place in the input."""
+    """A call of the assistant; `at` is its place in the input, `own_id` what its maker calls it."""
 
     id: str
+    own_id: str
     name: str
     arguments: str
     at: int
@@ -39,7 +41,7 @@ class _Call:
 
     def chat_form(self) -> dict[str, Any]:
         function = {"name": self.name, "arguments": self.arguments}
-        call = {"id": self.id, "type": "function", "function": function}
+        call = {"id": self.own_id, "type": "function", "function": function}
         return with_keys_of_call(call, self.kept) if self.kept else call
 
 
@@ -188,7 +190,9 @@ def _call(item: dict[str, Any], at: int) -> _Call:
         if not isinstance(parsed, dict):
             NOTICES.warning("arguments", f"arguments of {item['name']!r:.64} that are no object")
             arguments = "{}"
-    return _Call(item["call_id"], item["name"], arguments, at, returned(item))
+    call_id = item["call_id"]
+    own_id = own_call_id(item) or call_id
+    return _Call(call_id, own_id, item["name"], arguments, at, returned(item))
 
 
 def _rounds(entries: list[Message | _Turn]) -> list[list[Message | _Turn]]:
@@ -237,6 +241,6 @@ def _turn(turn: _Turn, form: ReturnForm | None) -> Iterator[Message]:
     for call in calls:
         content, parts = output_of(call.output)
         media += parts
-        yield {"role": "tool", "tool_call_id": call.id, "content": content}
+        yield {"role": "tool", "tool_call_id": call.own_id, "content": content}
     if media:
         yield {"role": "user", "content": media}

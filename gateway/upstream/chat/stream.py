@@ -28,7 +28,7 @@ from lanes.stream.token_usage import tells_tokens, usage
 from lanes.stream.upstream_events import ERROR, meanings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from gateway.upstream.chat.chunks import Choice, Chunk
     from gateway.upstream.chat.tool_names import ToolNames
@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 _DONE = b"[DONE]"
 
 
-def converter(body: Mapping[str, Any], maker: Maker, profile: Profile) -> ChatConverter:
+def converter(
+    body: Mapping[str, Any], maker: Maker, profile: Profile, history: Sequence[bytes] = ()
+) -> ChatConverter:
     """Return what converts the answer to a create.
 
     Args:
@@ -46,9 +48,10 @@ def converter(body: Mapping[str, Any], maker: Maker, profile: Profile) -> ChatCo
             only the first counts; else several choices are parts of one.
         maker: The backend, which the items that only it can read are marked with.
         profile: What is known about the backend's text.
+        history: The whole effective input, each item as JSON.
     """
     several, tags = body.get("n") not in (None, 1), profile.reasoning_tags
-    return ChatConverter(tool_names(body), maker, first_only=several, tags=tags)
+    return ChatConverter(tool_names(body), maker, history, first_only=several, tags=tags)
 
 
 class ChatConverter:
@@ -57,6 +60,7 @@ class ChatConverter:
     Args:
         names: The tools of the request.
         maker: The backend.
+        history: The input of the request, each item as JSON.
         first_only: Whether choices are alternatives, of which the first one counts.
         tags: See `Profile.reasoning_tags`.
     """
@@ -65,11 +69,12 @@ class ChatConverter:
         self,
         names: ToolNames = NO_NAMES,
         maker: Maker | None = None,
+        history: Sequence[bytes] = (),
         *,
         first_only: bool = False,
         tags: str = "auto",
     ) -> None:
-        self._items = AnswerItems(names, maker or Maker("", ""), tags)
+        self._items = AnswerItems(names, maker or Maker("", ""), tags, history)
         self._first_only = first_only
         #: Whether the answer is over, as far as it says: only its usage may still come.
         self.ending = False

@@ -36,6 +36,7 @@ class TemplateForm:
     texts_only     a content is one text, and what is none is named in it
     names_outputs  the output of a call names its tool
     call_id        what the id of a call must look like: others become 9 letters and digits
+    repeats_ids    two calls of one message may have the same id
     """
 
     system: SystemPlace = SystemPlace.FIRST
@@ -45,3 +46,4 @@ class TemplateForm:
     texts_only: bool = False
     names_outputs: bool = False
     call_id: re.Pattern[str] | None = None
+    repeats_ids: bool = True

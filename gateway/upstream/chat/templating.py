@@ -46,9 +46,41 @@ def _each_in_form(messages: list[Message], form: TemplateForm) -> list[Message]:
         kept = _calls_described(kept)
     if form.names_outputs:
         kept = _outputs_named(kept)
+    if form.call_id is not None or not form.repeats_ids:
+        kept = _with_unique_ids(kept)
     if form.call_id is not None:
         kept = _with_ids(kept, form.call_id)
     return kept
+
+
+def _with_unique_ids(messages: list[Message]) -> list[Message]:
+    """Tell calls of one message apart by their ids; their outputs follow in the same order."""
+    kept: list[Message] = []
+    waiting: dict[str, list[str]] = {}
+    for message in messages:
+        if message["role"] == "tool":
+            names = waiting.get(message["tool_call_id"])
+            message = {**message, "tool_call_id": names.pop(0)} if names else message
+        elif "tool_calls" in message:
+            ids = [call["id"] for call in message["tool_calls"]]
+            waiting = {}
+            calls = []
+            for call, given in zip(message["tool_calls"], _unique(ids), strict=True):
+                waiting.setdefault(call["id"], []).append(given)
+                calls.append({**call, "id": given})
+            message = {**message, "tool_calls": calls}
+        kept.append(message)
+    return kept
+
+
+def _unique(ids: Sequence[str]) -> list[str]:
+    """Return the ids, those that came before with a number behind them."""
+    made: list[str] = []
+    for one in ids:
+        others = (f"{one}_{number}" for number in count(2))
+        taken = {*made, *ids}
+        made.append(one if one not in made else next(name for name in others if name not in taken))
+    return made
 
 
 def _outputs_named(messages: list[Message]) -> list[Message]:

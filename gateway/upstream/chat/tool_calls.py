@@ -22,7 +22,7 @@ from lanes.stream.parts import COLLECTED
 from lanes.surrogates import encode_halves
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from gateway.upstream.chat.tool_names import ToolNames
     from lanes.history.makers import Maker
@@ -83,9 +83,13 @@ class ChatCalls:
         maker: The backend.
         names: The tools of the request.
         writer: Takes their events. It holds these calls, so it is only referred to weakly (D13).
+        history: The input of the request, each item as JSON.
     """
 
-    def __init__(self, maker: Maker, names: ToolNames, writer: CallWriter) -> None:
+    def __init__(
+        self, maker: Maker, names: ToolNames, writer: CallWriter, history: Sequence[bytes] = ()
+    ) -> None:
+        self._history = history
         self._maker = maker
         self._names = names
         self._writer: CallWriter = weakref.proxy(writer)
@@ -164,14 +168,21 @@ class ChatCalls:
             self._writer.put(_COLLECTED + encode_halves(entry) + b"}")
 
     def _identify(self, call: ChatCall, piece: _Piece) -> None:
-        """Note what a call is known by from now on. Two of one answer never show the same id."""
+        """Note what a call is known by from now on. No two of a conversation show the same id."""
         if piece.id:
-            if not (call.id or call.item_id or piece.id in self._by_id):
-                call.id = piece.id
+            if not (call.id or call.own_id):
+                taken = call.item_id or piece.id in self._by_id or self._is_earlier(piece.id)
+                call.id, call.own_id = ("", piece.id) if taken else (piece.id, "")
             call.ids.add(piece.id)
             self._by_id[piece.id] = call
         if piece.place is not None:
             self._by_place[piece.place] = call
+
+    def _is_earlier(self, call_id: str) -> bool:
+        """Return whether a call of the history has that id: some backends count them by answer."""
+        id_ = encode(call_id)
+        forms = b'"call_id":' + id_, b'"call_id": ' + id_
+        return any(form in item for item in self._history for form in forms)
 
     def _find(self, piece: _Piece, begun: list[ChatCall]) -> ChatCall | None:
         """Return the call that a piece is of, None for a new one; `begun` are those of its list."""

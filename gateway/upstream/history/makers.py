@@ -33,12 +33,32 @@ def readable_items(items: Sequence[bytes], maker: Maker, *, marked: bool) -> lis
             own, with the key that it uses.
     """
     key = maker.reasoning_key if marked else ""
-    return [
-        encode(_readable(decode(data), maker, key, marked=marked))
-        if MARK in data or PACKED in data or (key and _REASONING in data)
-        else data
-        for data in items
-    ]
+    renamed: dict[str, str] = {}
+    readable = []
+    for data in items:
+        if MARK in data or PACKED in data or (key and _REASONING in data):
+            item = decode(data)
+            if not marked and maker.made(mark := item.get(MADE_BY)) and own_call_id(item):
+                renamed[item["call_id"]] = mark["call_id"]
+            data = encode(_readable(item, maker, key, marked=marked))
+        readable.append(data)
+    return [_answering(data, renamed) for data in readable] if renamed else readable
+
+
+def own_call_id(item: Item) -> str:
+    """Return the backend's own id of a call whose client got another one; empty if it did not."""
+    mark = item.get(MADE_BY)
+    own = mark.get("call_id") if isinstance(mark, dict) else None
+    return own if isinstance(own, str) and isinstance(item.get("call_id"), str) else ""
+
+
+def _answering(data: bytes, renamed: dict[str, str]) -> bytes:
+    """Return an item with the backend's own id of the call that it is the output of."""
+    if b'"call_id"' not in data:
+        return data
+    item = decode(data)
+    own = renamed.get(item.get("call_id"))
+    return data if own is None else encode({**item, "call_id": own})
 
 
 def _readable(item: Item, maker: Maker, key: str, *, marked: bool) -> Item:
@@ -59,6 +79,10 @@ def _readable(item: Item, maker: Maker, key: str, *, marked: bool) -> Item:
 def _as_it_came(item: Item, mark: Any) -> Item:
     """Return an item as its maker sent it, which may be a gateway with marks of its own."""
     rest = {key: item[key] for key in item if key != MADE_BY}
+    if own := own_call_id(item):
+        rest["call_id"] = own
+    if mark.keys() == {"upstream", "dialect", "call_id"}:
+        return rest
     return {**rest, MADE_BY: mark["inner"]} if "inner" in mark else rest
 
 

@@ -12,6 +12,7 @@ from gateway.upstream.refused.request import (
     DEVELOPER,
     INPUT,
     MESSAGES,
+    SAME_IDS,
     STRICT,
     SYSTEM,
     TURNS,
@@ -69,6 +70,8 @@ _ORDERS: Final = (
     (SYSTEM, r"does not support[^.,;]{0,20}\bsystem|only user(?:,| and) (?:assistant|model)"),
     (USER_AFTER_TOOL, r"role.{0,8}\buser\b.{0,8} after role.{0,8}\btool\b"),
     (CALL_IDS, r"tool.?call.{0,20}\bid.{0,80}(?:length|alphanumeric|a-z)"),
+    (SAME_IDS, r"duplicat[^.]{0,60}\b(?:tool|call|ids?\b)|\btool.?calls?\b[^.]{0,60}duplicat"),
+    (SAME_IDS, r"tool call results? does not follow"),
     (TURNS, r"\balternat"),
 )
 _ORDER_PATTERNS: Final = [(order, re.compile(words, re.I | re.S)) for order, words in _ORDERS]

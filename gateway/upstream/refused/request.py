@@ -42,7 +42,8 @@ DEMANDED: Final = "with "
 FILLED: Final = "with any "
 #: Orders that a chat template refuses (`gateway/upstream/chat/template.py`).
 TURNS, SYSTEM, USER_AFTER_TOOL, CALL_IDS = "turns", "system", "user after tool", "call ids"
-ORDERS: Final = (TURNS, SYSTEM, USER_AFTER_TOOL, CALL_IDS)
+SAME_IDS: Final = "same call ids"
+ORDERS: Final = (TURNS, SYSTEM, USER_AFTER_TOOL, CALL_IDS, SAME_IDS)
 #: Two names of one thing.
 OTHER_NAME: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 #: Keys that mean nothing without another one.
@@ -156,4 +157,5 @@ def _template(orders: set[str]) -> TemplateForm:
         SystemPlace.NOWHERE if SYSTEM in orders else SystemPlace.FIRST,
         user_follows=not orders & {USER_AFTER_TOOL, TURNS},
         call_id=_NINE if CALL_IDS in orders else None,
+        repeats_ids=SAME_IDS not in orders,
     )

@@ -10,11 +10,12 @@ import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from gateway.unpacking import Zstd
 from gateway.upstream.transport.faults import answer_fault, backend_fault
 from gateway.upstream.transport.http.sse import SseSplitter
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from lanes.errors import UpstreamFault
     from lanes.ports import Event
@@ -22,13 +23,14 @@ if TYPE_CHECKING:
 #: How much of a body that is no stream is kept for its fault.
 _MAX_KEPT: Final = 64 * 1024
 _BOM, _PAGE = b"\xef\xbb\xbf", b"<"
-#: How compressed bodies begin; the latter is a letter, too.
-_GZIP, _ZLIB = b"\x1f", b"x"
+#: How compressed bodies begin; the latter are characters of texts, too.
+_GZIP, _ZLIB, _ZSTD = b"\x1f", b"x", b"("
 #: What begins a line of an event stream.
 _FIELDS: Final = (b":", b"data", b"event", b"id", b"retry")
 _ENCODING: Final = "content-encoding"
-_AUTOMATIC: Final = 47  # zlib's `wbits` for a gzip or zlib header of any size
-_READABLE: Final = frozenset({"identity", "", "gzip", "x-gzip", "deflate"})
+#: zlib's `wbits` for a gzip or zlib header of any size, and for none.
+_AUTOMATIC, _BARE = 47, -15
+_READABLE: Final = frozenset({"identity", "", "gzip", "x-gzip", "deflate", "zstd"})
 
 
 class AnswerBody:
@@ -44,8 +46,8 @@ class AnswerBody:
         self.splitter = SseSplitter(max_event_bytes)
         self._status = status
         self._headers = headers
-        self._named = encoding(headers) not in ("identity", "")  # as compressed, which may be wrong
-        self._inflater: zlib._Decompress | None = None
+        self._named = encoding(headers)  # which may be wrong
+        self._inflate: Callable[[bytes], Iterator[bytes]] | None = None
         self._looked = self._begun = self._is_page = False
         self._kept: bytearray | None = bytearray()  # the body up to its first event
         #: Whether what follows may go to `splitter` at once.
@@ -55,24 +57,20 @@ class AnswerBody:
         """Return the events of one read. Raises UpstreamFault where the body cannot be one."""
         if data and not self._looked:
             self._looked = True
-            packed = data.startswith((_GZIP, _ZLIB) if self._named else _GZIP)
-            self._inflater = zlib.decompressobj(_AUTOMATIC) if packed else None
-        if self._inflater is None:
+            self._inflate = _inflating(data, self._named)
+        if self._inflate is None:
             return self._read(data)
         events: list[Event] = []
-        while data and not self._inflater.eof:
-            try:
-                text = self._inflater.decompress(data, _MAX_KEPT)
-            except zlib.error:
-                raise backend_fault("The backend sent a broken compressed answer.") from None
-            data = self._inflater.unconsumed_tail
-            events += self._read(text)
+        try:
+            for text in self._inflate(data):
+                events += self._read(text)
+        except (zlib.error, ValueError):
+            raise backend_fault("The backend sent a broken compressed answer.") from None
         return events
 
     def finish(self) -> list[Event]:
         """Return the last events. Raises UpstreamFault if the body was something else."""
-        events = self._read(self._inflater.flush()) if self._inflater is not None else []
-        events += [] if self._is_page else self.splitter.finish()
+        events: list[Event] = [] if self._is_page else self.splitter.finish()
         if events or self._kept is None or not _is_foreign(bytes(self._kept)):
             return events
         raise self._fault(bytes(self._kept))
@@ -89,12 +87,44 @@ class AnswerBody:
         events = [] if self._is_page else self.splitter.feed(data)
         if events:
             self._kept = None
-            self.plain = self._inflater is None
+            self.plain = self._inflate is None
         elif self._kept is not None:
             self._kept += data[: _MAX_KEPT - len(self._kept)]
             if self._is_page and len(self._kept) == _MAX_KEPT:
                 raise self._fault(bytes(self._kept))
         return events
+
+
+def _inflating(start: bytes, named: str) -> Callable[[bytes], Iterator[bytes]] | None:
+    """Return what unpacks a body, slice by slice; None if it is not compressed.
+
+    Args:
+        start: Its first bytes.
+        named: How it is compressed by its headers.
+    """
+    packed = named not in ("identity", "")
+    if start.startswith(_GZIP) or (packed and start.startswith(_ZLIB)):
+        return _Inflater(_AUTOMATIC).feed
+    if packed and start.startswith(_ZSTD):
+        return Zstd().feed
+    text = start.removeprefix(_BOM).lstrip()
+    texts = (*_FIELDS, b"{", b"[", _PAGE, _BOM)
+    if named == "deflate" and not any(text[: len(one)] == one[: len(text)] for one in texts):
+        return _Inflater(_BARE).feed  # as some servers understand its name
+    return None
+
+
+class _Inflater:
+    """Inflates one body, and ignores what follows its end."""
+
+    def __init__(self, wbits: int) -> None:
+        self._stream = zlib.decompressobj(wbits)
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yield slices of what is in `data`. Raises zlib.error."""
+        while data and not self._stream.eof:
+            yield self._stream.decompress(data, _MAX_KEPT)
+            data = self._stream.unconsumed_tail
 
 
 def encoding(headers: Mapping[str, str]) -> str:
@@ -111,9 +141,9 @@ def unpacked(headers: Mapping[str, str], body: bytes) -> tuple[Mapping[str, str]
     """Return the headers and the beginning of a whole body, as it was before it was compressed."""
     if not is_readable(headers):
         return headers, body
-    with suppress(zlib.error):
-        if body.startswith((_GZIP, _ZLIB)):
-            body = zlib.decompressobj(_AUTOMATIC).decompress(body, _MAX_KEPT)
+    inflate = _inflating(body, encoding(headers))
+    with suppress(zlib.error, ValueError):
+        body = body if inflate is None else next(inflate(body), b"")[:_MAX_KEPT]
     return {name: headers[name] for name in headers if name != _ENCODING}, body
 
 

@@ -142,22 +142,24 @@ def is_whole(text: bytes) -> bool:
     return True
 
 
-def data_of(values: list[bytes], others: list[bytes]) -> list[bytes]:
+def data_of(values: list[bytes], others: list[bytes], *, bare_first: bool) -> list[bytes]:
     """Return the data of one block of an event stream: several where others hold whole values.
 
     Args:
         values: What its `data:` lines hold.
         others: Its lines of no known field. The standard ignores them, but some are the rest of a
             value, or a value that somebody put between events.
+        bare_first: Whether the first of these came before the first `data:` line.
     """
     if len(others) > 1 and all(map(is_whole, others)):
         return others
     data = b"\n".join(values)
     bare = _without_glued_end(b"\n".join(others))
     if is_whole(bare):
-        return [one for value in (bare, data) for one in _elements(value)]
-    if others and is_whole(both := b"%b\n%b" % (data, bare)):
-        return [both]
+        both = (bare, data) if bare_first else (data, bare)
+        return [one for value in both for one in _elements(value)]
+    if others and is_whole(joined := b"%b\n%b" % (data, bare)):
+        return [joined]
     return [data] if data else []
 
 

@@ -210,6 +210,7 @@ def _events(block: bytes) -> list[Event]:
     name: str | None = None
     values: list[bytes] = []
     others: list[bytes] = []  # the standard ignores them, but some hold a value without `data:`
+    bare_first = False
     for line in block.split(b"\n"):
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
@@ -221,8 +222,9 @@ def _events(block: bytes) -> list[Event]:
             name = "error"
             values.append(value)
         elif field not in (b"", b"id", b"retry"):
+            bare_first = bare_first or not values
             others.append(line)
-    return [(name, data) for data in data_of(values, others)]
+    return [(name, data) for data in data_of(values, others, bare_first=bare_first)]
 
 
 def _named(line: bytes, value: bytes) -> str | None:
