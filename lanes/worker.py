@@ -249,6 +249,8 @@ class Worker(Stopping):
                 # Before the terminal event leaves, so that whoever reads it can build on it.
                 self._record_end(attempt)
                 (stream.close if run.stopped else stream.release)()
+                if run.profile.heard is not None and not run.stopped:
+                    run.profile.heard(run.final)
 
         self._outbox.attach(stream)
         try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gateway.logs import Outage, ThrottledWarnings
 from gateway.upstream import model_list
 from gateway.upstream.chat import stream as chat
+from gateway.upstream.chat.think_habits import ThinkHabits
 from gateway.upstream.detection.detector import DialectDetector
 from gateway.upstream.dialect import AUTO, Dialect, check_transport
 from gateway.upstream.large_request import MANY_BYTES, MANY_ITEMS, large_request
@@ -63,7 +64,7 @@ class Backend:
         self._socket: WebSocketClient | None = None
         self._notices, self._outage = ThrottledWarnings(log), Outage(log)
         self._maker = Maker(maker or options.name, options.dialect)
-        self._refused = RefusedKeys(options.prefix, self._maker)
+        self._refused, self._habits = RefusedKeys(options.prefix, self._maker), ThinkHabits()
 
     @property
     def _dialect(self) -> Dialect:
@@ -83,14 +84,15 @@ class Backend:
         way = "POST" if self._options.transport == "http" else "WebSocket"
         return f"{way} {self._options.place}{self._dialect.path}"
 
-    @property
-    def _profile(self) -> Profile:
-        options, profile = self._options, self._dialect.profile
-        seals = profile.seals_reasoning and self._dialect.converter is None
+    def _profile(self, body: Mapping[str, Any]) -> Profile:
+        """Return what is known about the answer to a request."""
+        options, profile, chats = self._options, self._dialect.profile, self._dialect.converter
         cuts, steers = profile.cuts_text and options.steer_boundary == "text", profile.steerable
         profile = replace(profile, cuts_text=cuts, steerable=steers and options.steerable)
-        made_by, tags = self._maker.mark() if seals else None, options.reasoning_tags
-        return replace(profile, reasoning_tags=tags, made_by=made_by, upstream=options.name)
+        made_by = self._maker.mark() if profile.seals_reasoning and chats is None else None
+        tags, name = options.reasoning_tags, options.name
+        profile = replace(profile, reasoning_tags=tags, made_by=made_by, upstream=name)
+        return profile if chats is None else self._habits.applied(profile, body)
 
     def _headers(self, client: Mapping[str, str]) -> dict[str, str]:
         """Return what is sent: the client's headers, the operator's, and one key at most."""
@@ -102,8 +104,8 @@ class Backend:
 
     def request(self, body: Mapping[str, Any], items: Sequence[bytes]) -> bytes:
         """Return the request that a create would be now (see `open`)."""
-        dialect = self._refused.respected(self._dialect, body.get("model"))
-        return dialect.request(body, items, self._maker)
+        known = self._refused.respected(self._dialect, body.get("model"))
+        return known.request(body, items, self._maker)
 
     def refused(self, model: str | None) -> frozenset[Refusal]:
         """Return what the model turned out to refuse."""
@@ -186,8 +188,8 @@ class Backend:
     def _wrap(
         self, body: Mapping[str, Any], items: Sequence[bytes], stream: HttpStream | WebSocketStream
     ) -> ResponsesStream:
-        asked = body, self._maker, self._profile, items
-        profile, converter, own = self._profile, self._dialect.reader(*asked), stream.steering
+        asked = body, self._maker, (profile := self._profile(body)), items
+        converter, own = self._dialect.reader(*asked), stream.steering
         other = partial(chat.converter, *asked) if converter is None else None
         steering = None if own is None else WrappedSteering(own, partial(self._wrap, body, items))
         return ResponsesStream(stream, profile, self._log_cut, converter, steering, other)
@@ -226,9 +228,8 @@ class Backend:
     async def models(self, headers: Mapping[str, str]) -> dict[str, int]:
         """Ask which models it has (see `model_list.parse_models`). Raises UpstreamFault."""
         wanted = {**self._headers(headers), "accept": "application/json"}
-        return model_list.parse_models(
-            await self._client.fetch("GET", "/models", wanted, timeout=model_list.TIMEOUT)
-        )
+        fetching = self._client.fetch("GET", "/models", wanted, timeout=model_list.TIMEOUT)
+        return model_list.parse_models(await fetching)
 
     async def aclose(self) -> None:
         """Close all connections to the backend."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,9 @@ class Profile:
         made_by: Marks the items that only this backend can read, if there are such (D40).
         upstream: The name of the upstream that answers; empty for none.
         reasoning_tags: Whether its text may begin with reasoning between tags: `auto` where it
-            begins with an opening tag, `opened` where only the closing one comes, `off` never.
+            begins with an opening tag, `opened` where only the closing one comes, `held` where
+            nothing may be sent before it is known which it is, `off` never.
+        heard: Hears the response object of an answer that ended by itself, as JSON.
         grace: Seconds that its usage may take after the last of its text.
     """
 
@@ -37,4 +39,5 @@ class Profile:
     made_by: Mapping[str, Any] | None = None
     upstream: str = ""
     reasoning_tags: str = "auto"
+    heard: Callable[[bytes], None] | None = None
     grace: float = 2.0

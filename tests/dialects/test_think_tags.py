@@ -89,6 +89,42 @@ def test_a_template_that_wrote_the_opening_tag(whole: str, wanted: list[str], si
     assert said("opened", *cut(whole, size)) == wanted
 
 
+HELD: list[tuple[str, list[str]]] = [
+    *OPENED[:-1],
+    ("hi", ["message hi"]),
+    (" a < b\n", ["message a < b"]),
+    ("a </b> c", ["message a </b> c"]),
+    ("hm</think>", ["reasoning hm"]),
+]
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize(("whole", "wanted"), HELD)
+def test_nothing_is_doubled_where_it_is_not_sure_that_it_thinks(
+    whole: str, wanted: list[str], size: int
+) -> None:
+    assert said("held", *cut(whole, size)) == wanted
+
+
+@pytest.mark.parametrize("whole", ["hm", "hm <", "<think>hm"])
+def test_what_was_held_is_a_thought_where_the_answer_is_cut(whole: str) -> None:
+    wanted = [f"reasoning {whole.removeprefix('<think>')}"]
+    assert said("held", *cut(whole, 2), finish="length") == wanted
+    heard = heard_as("held", *text(*cut(whole, 2)), call(0, "f", "{}", "c1"))
+    assert outcome(heard) == ["completed", *wanted, "function_call  f {}"]
+    profile = replace(DIALECT.profile, reasoning_tags="held")
+    broken = hear([chat_body(text(*cut(whole, 2)), done=False)], profile=profile)
+    assert outcome(broken) == ["failed", *wanted]
+
+
+def test_the_thought_is_streamed_once_it_is_sure() -> None:
+    heard = heard_as("held", *text("one ", "two", "</think>", "\n", "h", "i"))
+    assert [event["delta"] for event in heard.of("reasoning_text.delta")] == ["one two"]
+    assert [event["delta"] for event in heard.of("output_text.delta")] == ["h", "i"]
+    heard = heard_as("held", *text("<think>one ", "two", "</think>"))
+    assert [event["delta"] for event in heard.of("reasoning_text.delta")] == ["one", " two"]
+
+
 def test_a_cut_thought_is_no_answer() -> None:
     assert said("opened", "hm", finish="length") == ["reasoning hm"]
 
@@ -130,15 +166,21 @@ _words = st.sampled_from([*_TAGS, *_TAGS.values(), *_LABELS, "a", " ", "\n", "<"
 
 
 @settings(deadline=None)
-@given(st.lists(_words, max_size=6), st.integers(1, 9), st.booleans())
+@given(
+    st.lists(_words, max_size=6),
+    st.integers(1, 9),
+    st.sampled_from(["auto", "opened", "held"]),
+    st.booleans(),
+)
 def test_any_text_at_any_chunking_is_parted_alike(
-    words: list[str], size: int, opened: bool
+    words: list[str], size: int, kind: str, answered: bool
 ) -> None:
     whole = "".join(words)
 
     def parted(pieces: list[str]) -> tuple[str, str]:
-        tags = ThinkTags(opened=opened)
-        got = [one for piece in pieces for one in tags.feed(piece)] + tags.finish()
+        tags = ThinkTags(opened=kind == "opened", held=kind == "held")
+        got = [one for piece in pieces for one in tags.feed(piece)]
+        got += tags.finish(answered=answered)
         assert all(piece for _, piece in got)
         return (
             "".join(piece for thought, piece in got if thought),

@@ -57,7 +57,8 @@ class AnswerItems:
         self._heads: dict[str, bytes] = {}  # the beginning of a delta event, by the kind of text
         self._streamed: set[tuple[int, str]] = set()  # the kinds of text that each choice streamed
         self._old_form = False
-        self._tags = None if tags == "off" else ThinkTags(opened=tags == "opened")
+        opened, held = tags == "opened", tags == "held"
+        self._tags = None if tags == "off" else ThinkTags(opened=opened, held=held)
 
     def add(self, delta: Delta, choice: int = 0, logprobs: object = None) -> None:
         """Take all that a delta holds; its reasoning comes before its text.
@@ -177,6 +178,10 @@ class AnswerItems:
             item |= self._reasoning.mark()
         self.send({"type": "response.output_item.added", "item": item})
 
+    def break_off(self) -> None:
+        """Write what was held back for a tag, because the body ends before the answer does."""
+        self._decide()
+
     def end(self, *, cut: bool) -> None:
         """Write what no item has shown yet, except for a call torn apart by a `cut`."""
         tags, self._tags = self._tags, None
@@ -189,9 +194,10 @@ class AnswerItems:
 
     def _end_text(self, tags: ThinkTags, *, cut: bool) -> None:
         """Take the rest of the text at the end of the answer, which a tag was awaited in."""
-        for thought, piece in tags.finish():
+        answered = not cut and not self.calls.any
+        for thought, piece in tags.finish(answered=answered):
             self._flow(_REASONING if thought else _TEXT, piece)
-        if not cut and not self.calls.any and (text := tags.whole_text()):
+        if answered and (text := tags.whole_text()):
             self._flow(_TEXT, text)
 
     def _close(self) -> None:

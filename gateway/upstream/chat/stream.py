@@ -109,6 +109,8 @@ class ChatConverter:
         finished = finishes.all or ((finishes.any or self._whole) and items.calls.whole)
         if finished and not self._ended:
             self._end()
+        elif not self._ended:
+            items.break_off()
         converted, items.out = items.out, []
         return converted
 

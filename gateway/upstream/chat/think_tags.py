@@ -25,6 +25,7 @@ _TAGS: Final = {
 }
 #: What may stand before the answer, and says nothing.
 _LABELS: Final = ("<|start|>assistant", "<|channel|>final<|message|>", "<|start_response|>")
+_CLOSING: Final = [tag.encode() for tag in {*_TAGS.values()}]
 #: More blanks than this at the start are text.
 _MAX_BLANKS: Final = 64
 
@@ -40,13 +41,14 @@ class ThinkTags:
     """Parts the text of one answer into its reasoning and the rest, in pieces of any size.
 
     `opened` says that the chat template has written the opening tag, so that only the closing one
-    comes.
+    comes; `held` that this is not sure, so that nothing is sent before it comes.
     """
 
-    def __init__(self, *, opened: bool = False) -> None:
-        self._opened = opened
+    def __init__(self, *, opened: bool = False, held: bool = False) -> None:
+        self._opened = opened or held
+        self._held = held
         self._stage = _Stage.START
-        self._closing = tuple({*_TAGS.values()}) if opened else ()
+        self._closing = tuple({*_TAGS.values()}) if self._opened else ()
         self._rest = ""  # what may be the beginning of a tag
         self._thought: list[str] = []
         self._tagged = False
@@ -71,13 +73,21 @@ class ThinkTags:
             self._rest = ""
         return pieces
 
-    def finish(self) -> list[tuple[bool, str]]:
-        """Return what is left when something else begins, or the answer ends."""
+    def finish(self, *, answered: bool = False) -> list[tuple[bool, str]]:
+        """Return what is left when something else begins, or the answer ends.
+
+        Args:
+            answered: Whether the answer ended well, so that what was held must be its text.
+        """
         stage, rest, self._stage, self._rest = self._stage, self._rest, _Stage.DECIDED, ""
         if stage is _Stage.THINKING:
             rest = rest.rstrip() if self._thought else rest.strip()
         elif stage is _Stage.BETWEEN:
             rest = rest.strip()
+        if self._held and not self._tagged:
+            rest = "".join((*self._thought, rest))
+            self._thought.clear()
+            return [(not answered, rest)] if rest else []
         return [(stage is _Stage.THINKING, rest)] if rest else []
 
     def whole_text(self) -> str:
@@ -101,7 +111,7 @@ class ThinkTags:
         if found:
             at, tag = min(found)
             thought, self._rest = self._rest[:at].rstrip(), self._rest[at + len(tag) :]
-            self._stage, self._tagged = _Stage.BETWEEN, True
+            self._stage = _Stage.BETWEEN
         else:
             # A blank or the beginning of a tag waits: it may be the end of the reasoning.
             thought = self._rest[: len(lower) - _overlap(lower, self._closing)].rstrip()
@@ -110,6 +120,10 @@ class ThinkTags:
             thought = thought.lstrip()
         if thought:
             self._thought.append(thought)
+        if found and self._held and not self._tagged:
+            thought = "".join(self._thought)
+        self._tagged = self._tagged or bool(found)
+        if thought and (self._tagged or not self._held):
             pieces.append((True, thought))
 
     def _skip(self) -> None:
@@ -136,3 +150,23 @@ def _overlap(text: str, tags: tuple[str, ...]) -> int:
     longest = max(map(len, tags)) - 1
     sizes = range(min(longest, len(text)), 0, -1)
     return next((size for size in sizes if _begins(text[-size:], *tags)), 0)
+
+
+def has_closing_tag(data: bytes) -> bool:
+    """Return whether a closing tag is anywhere in some JSON."""
+    return any(tag in data for tag in _CLOSING)
+
+
+def closes_alone(text: str) -> bool:
+    """Return whether a text ends reasoning that no tag has opened.
+
+    A text about tags has them within a line, in code, or both of a pair.
+    """
+    lower = text.lower()
+    for opening, closing in _TAGS.items():
+        before, found, after = lower.partition(closing)
+        if not found or opening in lower or closing in after:
+            continue
+        own_line = before.rstrip(" ").endswith("\n") or after[:1] in ("", "\n") or not before
+        return own_line and not before.endswith("`") and before.count("```") % 2 == 0
+    return False
