@@ -8,6 +8,7 @@ from gateway.upstream.chat_service import chat_service
 DIALECT = chat_service(
     "deepseek",
     hosts=("api.deepseek.com",),
+    traces=("x-ds-trace-id",),
     returned=ReturnForm(ReasoningReturn.CALLS, "reasoning_content", requires=True),
     extras=frozenset({"thinking", "prefix"}),
 )

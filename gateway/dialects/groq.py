@@ -12,4 +12,5 @@ DIALECT = Dialect(
     keeps_nulls=False,
     replay=ReplayForm(OPEN_KINDS, ReasoningForm.OPEN, parts=None),
     hosts=("api.groq.com",),
+    traces=("x-groq-region",),
 )

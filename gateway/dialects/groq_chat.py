@@ -7,6 +7,7 @@ from gateway.upstream.chat_service import chat_service
 
 DIALECT = chat_service(
     "groq_chat",
+    traces=("x-groq-region",),
     returned=ReturnForm(ReasoningReturn.NEVER),
     extras=frozenset(
         {"reasoning_format", "include_reasoning", "documents", "search_settings"}

@@ -12,6 +12,7 @@ from gateway.upstream.chat_service import chat_service
 DIALECT = chat_service(
     "minimax",
     hosts=("api.minimax.io", "api.minimaxi.com", "api.minimaxi.chat"),
+    traces=("minimax-request-id",),
     template=TemplateForm(repeats_ids=False),
     returned=ReturnForm(ReasoningReturn.ALWAYS, "reasoning_content"),
     extras=frozenset({"thinking", "mask_sensitive_info"}),

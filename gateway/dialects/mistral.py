@@ -11,6 +11,7 @@ from gateway.upstream.chat_service import chat_service
 DIALECT = chat_service(
     "mistral",
     hosts=("api.mistral.ai", "codestral.mistral.ai"),
+    traces=("mistral-correlation-id",),
     template=TemplateForm(user_follows=False, call_id=re.compile("[a-zA-Z0-9]{9}")),
     returned=ReturnForm(ReasoningReturn.ALWAYS, "content"),
     extras=frozenset({"random_seed", "safe_prompt", "prompt_mode", "guardrails"}),

@@ -9,6 +9,7 @@ from gateway.upstream.chat_service import chat_service
 DIALECT = chat_service(
     "moonshot",
     hosts=("api.moonshot.ai", "api.moonshot.cn", "api.kimi.com"),
+    traces=("msh-request-id",),
     template=TemplateForm(repeats_ids=False),
     returned=ReturnForm(ReasoningReturn.ALWAYS, "reasoning_content", requires=True),
     extras=frozenset({"thinking", "partial"}),

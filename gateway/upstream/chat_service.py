@@ -25,6 +25,7 @@ def chat_service(
     name: str,
     *,
     hosts: tuple[str, ...] = (),
+    traces: tuple[str, ...] = (),
     template: TemplateForm = TEMPLATE,
     returned: ReturnForm = RETURNED,
     extras: frozenset[str] = EXTRAS,
@@ -36,6 +37,7 @@ def chat_service(
     Args:
         name: The name of its file in `gateway/dialects`.
         hosts: Its host names (see `Dialect.hosts`).
+        traces: Headers of its answers (see `Dialect.traces`).
         template: What it accepts of a conversation.
         returned: What it takes back of what it sent beside text.
         extras: The keys that it knows besides those of the official client.
@@ -52,6 +54,7 @@ def chat_service(
         shape=partial(_asked, asks, form) if asks else form,
         converter=converter,
         hosts=hosts,
+        traces=traces,
     )
 
 

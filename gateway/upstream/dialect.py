@@ -18,6 +18,7 @@ from msgspec import Raw
 import gateway.dialects
 from gateway.logs import ThrottledWarnings
 from gateway.upstream.flat_tools import FlatTools
+from gateway.upstream.history.additional_tools import ADDITIONAL, gathered
 from gateway.upstream.history.makers import readable_items
 from gateway.upstream.history.replay import replay_items
 from gateway.upstream.omissions import field_left_out
@@ -77,8 +78,9 @@ class Dialect:
         websocket_lanes: How many responses run at a time on one WebSocket of it: 0 if it speaks
             none, 1 if it knows no `stream_id`.
         hosts: Host names (or their ends, from a dot on) of the service; detection reads these
-            three.
+            four.
         marks: What its list of models or its `server` header calls it.
+        traces: Headers that only its own answers have, and proxies pass on.
         ids: A pattern of the ids in its answers: the response's and its items', joined by blanks.
     """
 
@@ -103,6 +105,7 @@ class Dialect:
     websocket_lanes: int = 0
     hosts: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
+    traces: tuple[str, ...] = ()
     ids: str | None = None
 
     def request(
@@ -122,6 +125,8 @@ class Dialect:
         if maker.reasoning_key or any(MARK in item or PACKED in item for item in items):
             items = readable_items(items, maker, marked=self.converter is not None)
         if not self.namespaces:
+            if any(ADDITIONAL in item for item in items):
+                body, items = gathered(body, items)
             flat = FlatTools(body.get("tools"))
             body, items = flat.body(body), flat.items(items)
         # A conversation is the backend's own state, so the backend has to store what belongs to it.
@@ -150,6 +155,8 @@ class Dialect:
             history: The whole effective input, each item as JSON.
         """
         maker, profile, make = maker or Maker("", ""), profile or self.profile, self.converter
+        if not self.namespaces and any(ADDITIONAL in item for item in history):
+            body, _ = gathered(body, history)
         flat = None if self.namespaces else FlatTools(body.get("tools"))
         if flat is None or not flat.names:
             return None if make is None else make(body, maker, profile, history)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from gateway.upstream.stream_start import StreamStart, start_of
 from lanes.codec import decode_lenient
 from lanes.errors import UpstreamFault
-from lanes.stream.upstream_events import says_something
+from lanes.stream.upstream_events import says_something, unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -175,4 +175,5 @@ def _is_chunk(data: bytes) -> bool:
         value = decode_lenient(data)
     except ValueError:
         return False
+    value = unwrapped(value) or value
     return isinstance(value, dict) and isinstance(value.get("choices"), list)

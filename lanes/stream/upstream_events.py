@@ -26,6 +26,8 @@ _ENDS: Final = {
 }
 #: The kinds of events that a response object may stand for.
 _WRAPPED: Final = BEGINNINGS | TERMINALS | {"", "response", "message"}
+#: The keys under which proxies put the answer of the backend, beside what they say themselves.
+_WRAPPERS: Final = ("data", "result", "body")
 _MAX_TEXT: Final = 500
 #: The end of a Chat Completions stream, which some backends send here as well.
 DONE: Final = b"[DONE]"
@@ -55,6 +57,8 @@ def meanings(name: str | None, value: object) -> list[tuple[str, Event]]:
     A list holds several. A response object without an event around it is one: the whole answer, or
     what the `event:` line says. `name` is that line, if there was one.
     """
+    if (inner := unwrapped(value)) is not None:
+        value = inner
     if not isinstance(value, dict):
         if isinstance(value, list):
             return [one for inner in value if type(inner) is dict for one in meanings(name, inner)]
@@ -68,6 +72,19 @@ def meanings(name: str | None, value: object) -> list[tuple[str, Event]]:
     return [(kind, value)] if kind.startswith("response.") and kind not in NOISE else []
 
 
+def unwrapped(value: object) -> Event | None:
+    """Return the answer, or the chunk, that some proxies put into an object of their own."""
+    if not isinstance(value, dict) or "choices" in value or value.get("error"):
+        return None
+    for key in _WRAPPERS:
+        inner = value.get(key)
+        if isinstance(inner, dict) and (
+            isinstance(inner.get("choices"), list) or inner.get("object") == "response"
+        ):
+            return inner
+    return None
+
+
 def says_something(event: tuple[str | None, bytes]) -> bool:
     """Return whether an event carries anything, a chunk of Chat Completions included."""
     name, data = event
@@ -75,7 +92,9 @@ def says_something(event: tuple[str | None, bytes]) -> bool:
         value = decode_lenient(data)
     except ValueError:
         return not carries_nothing(data)
-    return bool(meanings(name, value)) or (isinstance(value, dict) and bool(value.get("choices")))
+    if bool(meanings(name, value)) or unwrapped(value) is not None:
+        return True
+    return isinstance(value, dict) and bool(value.get("choices"))
 
 
 def carries_nothing(data: bytes) -> bool:

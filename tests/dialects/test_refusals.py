@@ -152,6 +152,13 @@ def test_a_refused_key_of_chat(status: int, body: Any, key: str) -> None:
     assert found(401, body, CHAT) is None
 
 
+def test_c71_a_form_of_answer_that_a_server_lacks() -> None:
+    told = {"error": "'response_format.type' must be 'json_schema' or 'text'"}
+    assert found(400, told, CHAT) == Refusal("response_format")
+    told = openai("response_format` does not support streaming")  # C72
+    assert found(400, told, CHAT) == Refusal("response_format")
+
+
 IN_RESPONSES: list[tuple[Any, Refusal]] = [
     ({"detail": "Unsupported parameter: max_output_tokens"}, Refusal("max_output_tokens")),
     (openai("Unknown parameter: 'client_metadata'.", "client_metadata", "unknown_parameter"),

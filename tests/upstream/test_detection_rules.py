@@ -278,3 +278,40 @@ def test_some_answers_tell_nothing(status: int) -> None:
 def _with(findings: BackendFacts, **more: Any) -> BackendFacts:
     fields = {name: getattr(findings, name) for name in BackendFacts.__slots__}
     return BackendFacts(**{**fields, **more})
+
+
+@pytest.mark.parametrize(
+    ("header", "dialect"),
+    [
+        ("x-ds-trace-id", "deepseek"),
+        ("msh-request-id", "moonshot"),
+        ("mistral-correlation-id", "mistral"),
+        ("minimax-request-id", "minimax"),
+        ("x-groq-region", "groq_chat"),
+    ],
+)
+def test_a_service_behind_a_proxy_leaves_its_header(header: str, dialect: str) -> None:
+    seen = frozenset({"content-type", header})
+    facts = BackendFacts(
+        "127.0.0.1", responses=EndpointStatus.ABSENT, chat=EndpointStatus.PRESENT, headers=seen
+    )
+    found = match_dialect(facts, all_dialects())
+    assert found == DetectedDialect(dialect, f"its answers have the header {header}")
+
+
+def test_what_several_services_have_left_says_nothing() -> None:
+    seen = frozenset({"x-ds-trace-id", "msh-request-id"})
+    facts = BackendFacts(
+        "127.0.0.1", responses=EndpointStatus.ABSENT, chat=EndpointStatus.PRESENT, headers=seen
+    )
+    found = match_dialect(facts, all_dialects())
+    assert found is not None
+    assert found.name == "chat"
+
+
+@pytest.mark.parametrize("header", ["x-groq-region", "x-ds-trace-id"])
+def test_a_header_says_nothing_of_another_endpoint(header: str) -> None:
+    facts = BackendFacts("127.0.0.1", responses=HERE, headers=frozenset({header}))
+    found = match_dialect(facts, all_dialects())
+    assert found is not None
+    assert found.name == ("groq" if header == "x-groq-region" else "generic")

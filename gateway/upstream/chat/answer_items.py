@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from gateway.upstream.chat.chunks import citations, holds_sealed, reasoning_of, text_of
+from gateway.upstream.chat.chunks import citations, holds_sealed, images_of, reasoning_of, text_of
 from gateway.upstream.chat.reasoning import Reasoning
-from gateway.upstream.chat.think_tags import ThinkTags
+from gateway.upstream.chat.think_tags import ThinkTags, begins_with_tag
 from gateway.upstream.chat.tool_calls import ChatCalls
 from lanes.codec import encode
 from lanes.surrogates import encode_halves
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _TEXT, _REFUSAL, _REASONING = "output_text", "refusal", "reasoning_text"
 #: The item that each kind of text is part of.
 _ITEMS = {_TEXT: "message", _REFUSAL: "message", _REASONING: "reasoning"}
+_ADDED: Final = "response.output_item.added"
 _BARE: dict[str, dict[str, Any]] = {
     "message": {"type": "message", "role": "assistant"},
     "reasoning": {"type": "reasoning", "summary": []},
@@ -57,6 +58,8 @@ class AnswerItems:
         self._heads: dict[str, bytes] = {}  # the beginning of a delta event, by the kind of text
         self._streamed: set[tuple[int, str]] = set()  # the kinds of text that each choice streamed
         self._old_form = False
+        self._mirrors = False  # whether the text repeats the reasoning, between tags
+        self._drawn: set[str] = set()
         opened, held = tags == "opened", tags == "held"
         self._tags = None if tags == "off" else ThinkTags(opened=opened, held=held)
 
@@ -72,7 +75,9 @@ class AnswerItems:
             self._close()
             self._choice = choice
         if reasoning := self._think(delta):
-            self._decide()  # its server parts it from the text
+            self._mirrors = self._mirrors or begins_with_tag(text_of(delta))
+            if not self._mirrors:
+                self._decide()  # its server parts it from the text
             self._flow(_REASONING, reasoning)
         if text := text_of(delta):
             tokens = logprobs.get("content") if isinstance(logprobs, dict) else None
@@ -85,6 +90,7 @@ class AnswerItems:
         if delta.refusal and isinstance(delta.refusal, str):
             self._flow(_REFUSAL, delta.refusal)
         self._cite(delta)
+        self._draw(delta)
         self._call(delta)
 
     def _cite(self, delta: Delta) -> None:
@@ -94,9 +100,30 @@ class AnswerItems:
                 kind = "response.output_text.annotation.added"
                 self.send({"type": kind, "item_id": self._item_id, "annotation": annotation})
 
+    def _draw(self, delta: Delta) -> None:
+        """Take the images of a delta: what is not in the answer itself can only be linked to."""
+        for url in images_of(delta):
+            if url in self._drawn:
+                continue
+            self._drawn.add(url)
+            head, _, data = url.partition(";base64,")
+            if not (data and head.startswith("data:image/")):
+                self._decide()
+                self._flow(_TEXT, f"![image]({url})")
+                continue
+            self._close()
+            self.calls.pause()
+            item = {"type": "image_generation_call", "id": self._name_item()}
+            self.send({"type": _ADDED, "item": {**item, "status": "in_progress"}})
+            drawn = {"status": "completed", "result": data}
+            drawn["output_format"] = head.removeprefix("data:image/")
+            self.send({"type": "response.output_item.done", "item": {**item, **drawn}})
+
     def _part(self, tags: ThinkTags, text: str, logprobs: object) -> None:
         """Take text that may begin with reasoning between tags."""
         for thought, piece in tags.feed(text):
+            if thought and self._mirrors:
+                continue
             tokens = None if thought or piece != text else logprobs
             self._flow(_REASONING if thought else _TEXT, piece, tokens)
         if tags.decided:
@@ -106,7 +133,8 @@ class AnswerItems:
         """Take the rest of such text: no tag comes any more."""
         tags, self._tags = self._tags, None
         for thought, piece in () if tags is None else tags.finish():
-            self._flow(_REASONING if thought else _TEXT, piece)
+            if not (thought and self._mirrors):
+                self._flow(_REASONING if thought else _TEXT, piece)
 
     def _call(self, delta: Delta) -> None:
         """Take the calls in a delta: `tool_calls`, or one call in the form before these."""
@@ -139,12 +167,15 @@ class AnswerItems:
             self._open(_ITEMS[kind])
             key = "refusal" if kind is _REFUSAL else "text"
             self.send({"type": f"response.{kind}.done", "item_id": self._item_id, key: text})
+        self._draw(message)
         if isinstance(message.tool_calls, list | dict):
             self.calls.add_whole(message.tool_calls, choice)
 
     def _think(self, delta: Delta) -> str:
         """Return the text of a delta's reasoning, and keep what must go back with it."""
         key, text = reasoning_of(delta)
+        if text and delta.reasoning_details:
+            text = self._reasoning.fresh(delta, text)
         if text:
             self._reasoning.came_as(key)
         if holds_sealed(delta):
@@ -176,7 +207,7 @@ class AnswerItems:
         item = {**_BARE[kind], "id": self._item_id}
         if kind == "reasoning":
             item |= self._reasoning.mark()
-        self.send({"type": "response.output_item.added", "item": item})
+        self.send({"type": _ADDED, "item": item})
 
     def break_off(self) -> None:
         """Write what was held back for a tag, because the body ends before the answer does."""
@@ -196,7 +227,8 @@ class AnswerItems:
         """Take the rest of the text at the end of the answer, which a tag was awaited in."""
         answered = not cut and not self.calls.any
         for thought, piece in tags.finish(answered=answered):
-            self._flow(_REASONING if thought else _TEXT, piece)
+            if not (thought and self._mirrors):
+                self._flow(_REASONING if thought else _TEXT, piece)
         if answered and (text := tags.whole_text()):
             self._flow(_TEXT, text)
 

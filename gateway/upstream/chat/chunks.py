@@ -42,6 +42,7 @@ class Delta(msgspec.Struct, gc=False):
     tool_calls: Any = None
     function_call: Any = None
     annotations: Any = None
+    images: Any = None
 
 
 class Choice(msgspec.Struct, gc=False):
@@ -182,6 +183,16 @@ def response_of(chunk: Chunk) -> dict[str, Any]:
         if isinstance(value, str):
             response[key] = value
     return response
+
+
+def images_of(delta: Delta) -> Iterator[str]:
+    """Yield the URLs of the images that a delta adds, beside its text or as parts of it."""
+    for given in (delta.images, delta.content):
+        for part in given if isinstance(given, list) else ():
+            inner = part.get("image_url") if isinstance(part, dict) else None
+            url = inner.get("url") if isinstance(inner, dict) else inner
+            if isinstance(url, str) and url:
+                yield url
 
 
 def citations(delta: Delta) -> Iterator[dict[str, Any]]:

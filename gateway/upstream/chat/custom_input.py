@@ -17,6 +17,9 @@ from lanes.surrogates import edged, whole
 
 _WRAPPER: Final = '{"input":"'
 _OPENING = re.compile(r'\s*\{\s*"input"\s*:\s*"')
+#: A code block around the wrapper, whole or begun.
+_BLOCK = re.compile(r"\s*```[\w+-]*\s*(.*?)\s*```\s*", re.S)
+_BLOCK_BEGUN = re.compile(r"```[\w+-]*\s*|`{1,2}")
 _SPACE = re.compile(r"\s+")
 _HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _OTHER = r"\\u(?![dD][89abAB])[0-9a-fA-F]{4}"
@@ -74,6 +77,11 @@ class CustomInput:
         start = self._rest.lstrip()
         if not start:
             return
+        if start[0] == "`":
+            if _BLOCK_BEGUN.fullmatch(start) is None:
+                within = _BLOCK_BEGUN.sub("", start, count=1)
+                self._form = _Form.AT_THE_END if within.startswith("{") else _Form.RAW
+            return
         if start[0] not in '{["':
             self._form = _Form.RAW
             return
@@ -110,6 +118,9 @@ class CustomInput:
 def unwrapped(arguments: str) -> str:
     """Return the input in whole arguments: of the wrapper, its relatives, a string or raw text."""
     value = _value(arguments)
+    if value is None and (block := _BLOCK.fullmatch(arguments)) is not None:
+        value = _value(block[1])
+        value = value if isinstance(value, dict) and value.keys() <= {*_KEYS} else None
     return arguments if value is None else _text(value, arguments)
 
 

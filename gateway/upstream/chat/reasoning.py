@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from gateway.upstream.chat.chunks import IN_CONTENT, SEALED_KEYS, TEXT_KEYS
 from gateway.upstream.chat.return_form import ReasoningReturn
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     Item = dict[str, Any]
 
 
+#: A text of this length comes again only where all of it is repeated.
+_LONG: Final = 8
+
+
 class Reasoning:
     """What must go back with the reasoning of one answer.
 
@@ -30,6 +34,8 @@ class Reasoning:
         self._maker = maker
         self._key = ""
         self._pieces: dict[str, list[Any]] = {}
+        self._said = ""  # what came with details
+        self._grows = False
 
     @property
     def sealed(self) -> bool:
@@ -48,6 +54,26 @@ class Reasoning:
             if value:
                 self._pieces.setdefault(key, []).append(value)
 
+    def fresh(self, delta: Delta, text: str) -> str:
+        """Return what is new in the text of a delta whose details may hold all that came so far.
+
+        MiniMax documents them so, and mostly sends pieces. A piece that begins with all before it
+        is no piece, unless what came is so short that a word could begin with it.
+        """
+        said = self._said
+        if self._grows and text == said:
+            new = ""
+        elif _extends(said, text):
+            self._grows, new = True, text[len(said) :]
+        else:
+            self._said = said + text
+            return text
+        self._said = text
+        details = delta.reasoning_details
+        if isinstance(details, list) and len(details) == 1 and "text" in details[0]:
+            delta.reasoning_details = [{**details[0], "text": new}]
+        return new
+
     def mark(self) -> Item:
         """Return what its item shows from the beginning."""
         return {MADE_BY: self._maker.mark(key=self._key)} if self._key else {}
@@ -58,6 +84,14 @@ class Reasoning:
         self._pieces = {}
         named = {"key": self._key} if self._key else {}
         return {**kept, MADE_BY: self._maker.mark(**named, keys=list(kept))}
+
+
+def _extends(said: str, text: str) -> bool:
+    """Return whether a text is all that was said, and more."""
+    if len(said) < 2 or len(text) <= len(said) or not text.startswith(said):
+        return False
+    within_word = said[-1].isalnum() and text[len(said)].isalnum()
+    return not said.isspace() and (len(said) >= _LONG or not within_word)
 
 
 def reasoning_fields(items: Sequence[Item], form: ReturnForm, *, calls: bool) -> Item:

@@ -25,7 +25,7 @@ from lanes.codec import check_depth, decode_lenient, encode
 from lanes.history.makers import Maker
 from lanes.stream.passthrough import TERMINALS
 from lanes.stream.token_usage import tells_tokens, usage
-from lanes.stream.upstream_events import ERROR, meanings
+from lanes.stream.upstream_events import ERROR, meanings, unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -130,7 +130,7 @@ class ChatConverter:
         text, other = delta.content, delta.reasoning_content or delta.reasoning
         if self._items.live == "reasoning":
             text, other = other, text
-        if other or delta.thinking or delta.reasoning_text or delta.thinking_blocks:
+        if other or delta.thinking or delta.reasoning_text or delta.thinking_blocks or delta.images:
             return None
         if delta.reasoning_details or delta.extra_content or delta.provider_specific_fields:
             return None
@@ -143,6 +143,8 @@ class ChatConverter:
         if data.strip() == _DONE:
             self._done()
             return
+        if chunk is not None and chunk.choices is None and not chunk.error:
+            data, chunk = _unwrapped(data, chunk)
         try:
             check_depth(chunk, data)
             plain = chunk is not None and chunk.choices and not chunk.error and name != "error"
@@ -238,6 +240,15 @@ class ChatConverter:
         """Send the last event."""
         self._ended, self.ending, self._items.head = True, False, None
         self._items.out.append((name, data))
+
+
+def _unwrapped(data: bytes, chunk: Chunk) -> tuple[bytes, Chunk | None]:
+    """Return the chunk, or the whole answer, that a proxy has put into an object of its own."""
+    inner = unwrapped(decode_lenient(data))
+    if inner is None:
+        return data, chunk
+    data = encode(inner)
+    return data, repaired(data) if "choices" in inner else chunk
 
 
 def _kinds(name: str | None, data: bytes) -> set[str]:

@@ -170,3 +170,8 @@ def closes_alone(text: str) -> bool:
         own_line = before.rstrip(" ").endswith("\n") or after[:1] in ("", "\n") or not before
         return own_line and not before.endswith("`") and before.count("```") % 2 == 0
     return False
+
+
+def begins_with_tag(text: str) -> bool:
+    """Return whether a text begins with an opening tag."""
+    return text.lstrip()[:1] in ("<", "[", "◁") and text.lstrip().lower().startswith((*_TAGS,))

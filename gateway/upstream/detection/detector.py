@@ -166,12 +166,12 @@ async def detect_dialect(
     facts = await ask_models(client, facts, headers, timeout=min(timeout, _MODELS_TIMEOUT))
     smallest = probe_request(model or next(iter(facts.models), None))
     body = {} if named_dialect(facts, candidates) else smallest
-    status, ids = await _ask_endpoint(client, "/responses", body, headers, timeout)
-    facts = replace(facts, responses=status, ids=ids)
+    status, ids, names = await _ask_endpoint(client, "/responses", body, headers, timeout)
+    facts = replace(facts, responses=status, ids=ids, headers=facts.headers | names)
     if (detected := match_dialect(facts, candidates)) is not None:
         return detected
-    status, _ = await _ask_endpoint(client, "/chat/completions", {}, headers, timeout)
-    facts = replace(facts, chat=status)
+    status, _, names = await _ask_endpoint(client, "/chat/completions", {}, headers, timeout)
+    facts = replace(facts, chat=status, headers=facts.headers | names)
     if (detected := match_dialect(facts, candidates)) is not None:
         return detected
     raise BackendAnswered(
@@ -205,7 +205,8 @@ async def ask_models(
         raise answer_fault(answer.status, answer.headers, answer.body)
     names, owners = listed_models(answer.body) if answer.status < 300 else ((), ())
     server = answer.headers.get("server", "")
-    return replace(facts, server=server, owners=owners, models=names)
+    seen = frozenset(answer.headers)
+    return replace(facts, server=server, headers=seen, owners=owners, models=names)
 
 
 async def _ask_endpoint(
@@ -214,8 +215,8 @@ async def _ask_endpoint(
     body: dict[str, Any],
     headers: Mapping[str, str],
     timeout: float,
-) -> tuple[EndpointStatus, str]:
-    """Return what an endpoint does with a request, and the ids in its answer.
+) -> tuple[EndpointStatus, str, frozenset[str]]:
+    """Return what an endpoint does with a request, the ids in its answer and the headers of it.
 
     An empty body only shows whether the endpoint exists.
     """
@@ -223,7 +224,7 @@ async def _ask_endpoint(
     status = endpoint_status(answer.status, answer.headers, answer.body)
     if not body and status is not EndpointStatus.ABSENT:
         status = EndpointStatus.PRESENT
-    return status, ids_in_answer(answer.body)
+    return status, ids_in_answer(answer.body), frozenset(answer.headers)
 
 
 def probe_request(model: str | None) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Facts about a backend -> the dialect it speaks, and the reason (D24). Pure.
 
-The facts, in order: its host, what it calls itself, the ids it makes, whether it has `/responses`.
-Each dialect lists its own: `hosts`, `marks` and `ids` in `gateway.upstream.dialect`.
+The facts, in order: its host, what it calls itself, the ids it makes, the headers that a service
+behind a proxy leaves in its answers, whether it has `/responses`. Each dialect lists its own:
+`hosts`, `marks`, `ids` and `traces` in `gateway.upstream.dialect`.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class BackendFacts:
     responses  what `/responses` does; None if it was not asked
     ids        the ids in an answer of `/responses`, with blanks between
     chat       what `/chat/completions` does; None if it was not asked
+    headers    the names of the headers of all answers
     """
 
     host: str
@@ -67,6 +69,7 @@ class BackendFacts:
     responses: EndpointStatus | None = None
     ids: str = ""
     chat: EndpointStatus | None = None
+    headers: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +91,12 @@ def match_dialect(facts: BackendFacts, dialects: Iterable[Dialect]) -> DetectedD
     marked = named_dialect(facts, candidates)
     if facts.responses is not EndpointStatus.ABSENT:
         reason = f"it has /responses, which {facts.responses.value}"
-        return marked or _by_ids(facts, candidates) or DetectedDialect(UNKNOWN, reason)
+        known = marked or _by_ids(facts, candidates) or _traced(facts, candidates, "/responses")
+        return known or DetectedDialect(UNKNOWN, reason)
     if facts.chat in (None, EndpointStatus.ABSENT):
         return None
+    if (traced := _traced(facts, candidates, "/chat/completions")) is not None:
+        return traced
     prefix = f"{marked.reason}, but " if marked is not None else ""
     return DetectedDialect(CHAT, f"{prefix}it has no /responses, only /chat/completions")
 
@@ -171,6 +177,20 @@ def _by_ids(facts: BackendFacts, dialects: Iterable[Dialect]) -> DetectedDialect
             shown = facts.ids.partition(" ")[0]
             return DetectedDialect(dialect.name, f"it makes ids such as {shown}")
     return None
+
+
+def _traced(facts: BackendFacts, dialects: Iterable[Dialect], path: str) -> DetectedDialect | None:
+    """Return the dialect whose service has left its header, among those that speak at `path`.
+
+    What several services have left says nothing: a router of several has answered.
+    """
+    found = [
+        DetectedDialect(dialect.name, f"its answers have the header {name}")
+        for dialect in dialects
+        for name in dialect.traces
+        if name in facts.headers and dialect.path == path
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def _has_host(dialect: Dialect, host: str) -> bool:

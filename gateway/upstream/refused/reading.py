@@ -39,7 +39,9 @@ MEANT: Final = frozenset(
     | {"previous_response_id", "background"}
 )
 #: How servers say that they refuse a value, not the key.
-_ONLY_VALUES: Final = re.compile(r"must be one of|only the default|unsupported.value", re.I)
+_ONLY_VALUES: Final = re.compile(
+    r"must be (?:one of|['\"`])|only the default|unsupported.value", re.I
+)
 #: How servers say that they refuse a key.
 _REFUSING: Final = re.compile(
     r"unsupported|unrecogni[sz]ed|unknown|unexpected|extraneous|deprecated|cannot find field"
