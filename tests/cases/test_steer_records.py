@@ -24,6 +24,7 @@ async def test_a_response_that_ends_waits_for_a_record(monkeypatch: pytest.Monke
         parent = await talking(on, "a")
         for text in ("s1", "s2"):
             await on.client.steer(parent.id, text)
+        await on.client.heard()
         await parent.send(delta("on"), *closed("abcon"), completed())
         assert (await parent.ended())["status"] == "completed"
         gate.set()
@@ -82,6 +83,7 @@ async def test_b72_without_a_store_only_steering_fails(
     async with steered() as on:
         parent = await talking(on, "a")
         await on.client.steer(parent.id, "x")
+        await on.client.heard()
         await parent.says("on")
         if end == "completed":
             await parent.send(*closed("abcon"), completed())
