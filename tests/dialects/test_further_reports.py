@@ -248,3 +248,17 @@ def test_c78_a_call_without_an_output_is_not_sent() -> None:
         "c2=ok",
         "user: b",
     ]
+
+
+ODD: list[Any] = [[5], ["text"], [None], [[1]], {"text": "b"}, "b", 5, [{"text": None}]]
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_details_and_images_of_any_shape_harm_nothing(odd: Any) -> None:
+    pieces = [chunk(reasoning_content="Hm ", reasoning_details=odd, images=odd)] * 2
+    heard = hear([said(*pieces, *text("a", "b"), *last())])
+    check(heard)
+    assert outcome(heard)[0] == "completed"
+    assert outcome(heard)[-1] == "message ab"
+    deep = b'{"data":' + b"[" * 3000 + b"]" * 3000 + b"}"
+    assert hear([b"data: " + deep + b"\n\n", said(*last())]).run.over

@@ -70,8 +70,9 @@ class Reasoning:
             return text
         self._said = text
         details = delta.reasoning_details
-        if isinstance(details, list) and len(details) == 1 and "text" in details[0]:
-            delta.reasoning_details = [{**details[0], "text": new}]
+        first = details[0] if isinstance(details, list) and len(details) == 1 else None
+        if isinstance(first, dict) and "text" in first:
+            delta.reasoning_details = [{**first, "text": new}]
         return new
 
     def mark(self) -> Item:

@@ -143,10 +143,10 @@ class ChatConverter:
         if data.strip() == _DONE:
             self._done()
             return
-        if chunk is not None and chunk.choices is None and not chunk.error:
-            data, chunk = _unwrapped(data, chunk)
         try:
             check_depth(chunk, data)
+            if chunk is not None and chunk.choices is None and not chunk.error:
+                data, chunk = _unwrapped(data, chunk)
             plain = chunk is not None and chunk.choices and not chunk.error and name != "error"
             error = None if plain else reported_error(name, data)
         except ValueError:
@@ -243,8 +243,13 @@ class ChatConverter:
 
 
 def _unwrapped(data: bytes, chunk: Chunk) -> tuple[bytes, Chunk | None]:
-    """Return the chunk, or the whole answer, that a proxy has put into an object of its own."""
-    inner = unwrapped(decode_lenient(data))
+    """Return the chunk, or the whole answer, that a proxy has put into an object of its own.
+
+    Raises ValueError if it is nested too deep.
+    """
+    value = decode_lenient(data)
+    check_depth(value, data)
+    inner = unwrapped(value)
     if inner is None:
         return data, chunk
     data = encode(inner)

@@ -57,7 +57,8 @@ def _answering(data: bytes, renamed: dict[str, str]) -> bytes:
     if b'"call_id"' not in data:
         return data
     item = decode(data)
-    own = renamed.get(item.get("call_id"))
+    call_id = item.get("call_id")
+    own = renamed.get(call_id) if isinstance(call_id, str) else None
     return data if own is None else encode({**item, "call_id": own})
 
 
