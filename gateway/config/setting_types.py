@@ -160,7 +160,14 @@ def _steering(value: str, info: ValidationInfo) -> str:
 
 def is_origin(value: str) -> bool:
     """Return whether this is the origin of a page, perhaps with a slash at its end."""
-    return re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#@]+/?", value, re.ASCII) is not None
+    # Browsers write a name that is not ASCII in Punycode, and no wildcards.
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://[!-~]+", value) or set(value) & set("?#@*"):
+        return False
+    try:
+        parts = urlsplit(value)
+        return bool(parts.hostname) and parts.path in ("", "/") and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _origin(value: str) -> str:

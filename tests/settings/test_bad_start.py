@@ -76,6 +76,10 @@ FLAGS = [
         "--allow-origin app.example",
         "--allow-origin: must be origins such as https://app.example.com, or *",
     ),
+    (
+        "--allow-origin https://*.example.com",
+        "--allow-origin: must be origins such as https://app.example.com, or *",
+    ),
     ("--model=", "--model: must not be empty"),
     ("--upstream=", f"--upstream: {URL}"),
     ("--config none.toml", "none.toml: cannot be read: No such file or directory"),

@@ -35,10 +35,12 @@ def test_a_pair_or_one_file_is_taken(run: Callable[..., Result], started: list[A
     Path("cert").write_bytes(CERT)
     Path("key").write_bytes(KEY)
     Path("both").write_bytes(BOTH)
-    for words in (["--tls-cert", "cert", "--tls-key", "key"], ["--tls-cert", "both"]):
+    Path("other way round").write_bytes(CERT + KEY)
+    pairs = [["cert", "--tls-key", "key"], ["both"], ["other way round"]]
+    for words in (["--tls-cert", *pair] for pair in pairs):
         said = run("serve", *words)
         assert (said.exit_code, said.stderr) == (0, "")
-    assert [one[0].tls_key for one in started] == ["key", None]
+    assert [one[0].tls_key for one in started] == ["key", None, None]
 
 
 @pytest.mark.parametrize(

@@ -195,6 +195,13 @@ async def test_each_wrong_field_is_named(tmp_path: Path, key: str) -> None:
                 ({"origin": wrong}, "invalid_value", "origin")
                 for wrong in (
                     *("", "*", "null", "app.example", f"{APP}/path", f"{APP}?q", f"{APP}#f"),
+                    *(
+                        "https://bücher.example",
+                        "https://*.app.example",
+                        f"{APP}:0",
+                        f"{APP}:70000",
+                    ),
+                    *("https://:443", "https://[::1", f"{APP}//"),
                     *("https://u@app.example", "https://", f"{APP}\n", "https://" + "a" * 300),
                 )
             ),
