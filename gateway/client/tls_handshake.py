@@ -70,7 +70,7 @@ class TlsHandshake(asyncio.Protocol):
         self._visit = visit = self._peers.enter(str(address[0]) if address else None)
         timeout = min(CROWDED_TIMEOUT, self._timeout) if visit.crowded else self._timeout
         self._until = self._loop.time() + timeout
-        self._deadline = self._loop.call_later(timeout, transport.abort)
+        self._deadline = self._loop.call_later(timeout, self._end)
         self._uvicorn["server_state"].connections.add(self)
         if self._peers.overfull:
             transport.abort()  # to say why would take a handshake
@@ -84,6 +84,7 @@ class TlsHandshake(asyncio.Protocol):
         elif not self._refused:
             self._transport.pause_reading()
             self._handshake = self._loop.create_task(self._shake_hands(data))
+            self._handshake.add_done_callback(self._shaken)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Release what belongs to a connection that is gone."""
@@ -93,7 +94,7 @@ class TlsHandshake(asyncio.Protocol):
 
     def shutdown(self) -> None:
         """Close as the server stops: nothing was asked yet."""
-        self._transport.abort()
+        self._end()
 
     async def _shake_hands(self, first: bytes) -> None:
         """Hand the connection to HTTP once it is secure.
@@ -117,8 +118,6 @@ class TlsHandshake(asyncio.Protocol):
             secure = None
         visit = self._visit
         if secure is None or visit is None or secure.is_closing() or self._transport.is_closing():
-            self._transport.abort()
-            self._leave()
             return
         self._visit = None
         self._leave()
@@ -128,13 +127,25 @@ class TlsHandshake(asyncio.Protocol):
         if self._early:
             door.data_received(bytes(self._early))
 
+    def _shaken(self, _handshake: asyncio.Task[None]) -> None:
+        """Drop a connection of which nothing became."""
+        if self._door is None:
+            self._transport.abort()
+            self._leave()
+
+    def _end(self) -> None:
+        """Drop the connection; a handshake has callbacks under way that want it to be there."""
+        if self._handshake is None:
+            self._transport.abort()
+        else:
+            self._handshake.cancel()
+
     def _feed(self, first: bytes) -> None:
         """Give TLS the bytes that were read before it was there."""
         tls: Any = self._transport.get_protocol()
-        if tls is not self:
-            buffer = memoryview(tls.get_buffer(len(first)))
-            buffer[: len(first)] = first
-            tls.buffer_updated(len(first))
+        buffer = memoryview(tls.get_buffer(len(first)))
+        buffer[: len(first)] = first
+        tls.buffer_updated(len(first))
 
     def _refuse(self) -> None:
         """Answer what is no TLS in plain HTTP, most likely what was asked in.

@@ -18,6 +18,7 @@ from cryptography import x509
 from bench.loopback_certificate import key_and_certificate
 from gateway.client import peers
 from gateway.client.http_protocol import ClientHttp
+from gateway.client.tls_handshake import TlsHandshake
 from tests.support.client import connect
 from tests.support.events import closed, completed, created, delta, in_progress, message, opened
 from tests.support.hand_clock import hand_clock
@@ -186,6 +187,24 @@ async def test_a_handshake_that_fails_ends_its_connection(certificate: Path) -> 
         async with tcp(stand.port) as client:
             await client.write(b"\x16")
             client.abort()
+
+
+async def test_a_handshake_may_be_cut_at_any_moment(
+    certificate: Path, trusted: ssl.SSLContext
+) -> None:
+    async with secure(certificate) as stand:
+        for turns in range(12):
+            async with tcp(stand.port) as client:
+                await accepted(stand, 1)
+                doors = stand.server.server_state.connections
+                [door] = [one for one in doors if isinstance(one, TlsHandshake)]
+                door.data_received(TlsClient(client, trusted).hello())
+                for _ in range(turns):
+                    await anyio.lowlevel.cancel_shielded_checkpoint()
+                door.shutdown()
+                with suppress(ConnectionError):
+                    await rest(client)
+            await accepted(stand, 0)
 
 
 async def test_any_bytes_end_their_own_connection(
