@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from contextlib import asynccontextmanager, nullcontext
-from itertools import count
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import anyio
@@ -14,6 +13,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
+from gateway.census import Census
 from gateway.client.admission import Admission
 from gateway.client.auth import Authenticator, upstream_headers
 from gateway.client.certificate import Certificate
@@ -34,6 +34,7 @@ from gateway.http.probes import Probes
 from gateway.http.responses import ResponseCreation
 from gateway.http.routes import HttpRoutes
 from gateway.http.running import RunningResponses
+from gateway.http.scraping import Scraping
 from gateway.http.stored import StoredResponses
 from gateway.http.token_counts import TokenCounts
 from gateway.http.unrouted import broken, missing, not_allowed, not_found, upgrade_required
@@ -41,8 +42,10 @@ from gateway.keys.client_secrets import ClientSecrets
 from gateway.keys.watch import KeysWatch
 from gateway.persistence.stores import Stores
 from gateway.telemetry.access_log import AccessLog, ConnectionLog
+from gateway.telemetry.metrics import Metrics
 from gateway.upstream.routing.router import Router
 from lanes.frames import CANCEL, EXTENSIONS
+from lanes.observer import Observers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -77,7 +80,6 @@ class Gateway:
     def __init__(self, settings: Settings, engine: SupervisedEngine | None = None) -> None:
         self.settings = settings
         self._engine = engine
-        self.draining = False
         self._read_again: list[KeysWatch | Certificate] = []
         self._authenticator = Authenticator(settings.api_keys, settings.allow_origin)
         if not self._authenticator.ring.open or settings.keys_file is not None:
@@ -87,28 +89,32 @@ class Gateway:
             self.certificate = Certificate(settings.tls_cert, settings.tls_key)
             self._read_again.append(self.certificate)
         self._access = AccessLog(settings.access_log)
-        self._upstreams = Router(upstreams(settings))
         self._stores = Stores(settings, self._authenticator.ring.homes)
         secrets = ClientSecrets(self._stores.seals, self._authenticator.ring)
         self._admission = Admission(self._authenticator, secrets)
-        self._connections: set[ClientConnection] = set()
+        configured = upstreams(settings)
+        names = (one.name for one in configured)
+        self.metrics = Metrics(names, self._stores.clerk.steers, self._stores.counters)
+        self._upstreams = Router(configured, self.metrics.responses.failed)
         self._running = RunningResponses()
         self.peers = Peers(
             settings.max_connections,
             settings.max_pending_per_address,
             settings.trusted_proxy,
-            self._access.refused,
+            self._refused,
         )
-        self._numbers = count(1)
+        running = self.peers, self._running, self._stores, self._upstreams
+        self.census = Census(*running, self.metrics)
         wires = Wires(
             _connection,
             settings.heartbeat_interval,
             settings.send_buffer_bytes,
             settings.stall_timeout,
+            self.metrics.http,
         )
         background = BackgroundResponses(self._stores, self._running)
         stored = StoredResponses(self._stores, background, wires)
-        workers = Engine(self._upstreams, self._stores, settings, self._access)
+        workers = Engine(self._upstreams, self._stores, settings, self._access, self.metrics)
         creation = ResponseCreation(workers, self._running, wires, self._relayed, stored)
         compactions = Compactions(workers, self._running, wires, self._relayed)
         counts = TokenCounts(
@@ -133,8 +139,8 @@ class Gateway:
             self._admission,
             self._stores,
             self._upstreams,
-            lambda: self.draining,
-            self._counts,
+            lambda: self.census.draining,
+            self.census.counts,
         )
         self.app = Starlette(
             routes=[
@@ -143,6 +149,7 @@ class Gateway:
                 *routes.routes,
                 Route("/v1/responses", upgrade_required, methods=["GET"]),
                 *probes.routes,
+                *Scraping(self._authenticator, self.metrics, settings).routes,
             ],
             middleware=[Middleware(Cors, self._authenticator)],
             exception_handlers={404: not_found, 405: not_allowed, Exception: broken},
@@ -159,13 +166,14 @@ class Gateway:
         except UpgradeRefused as refused:
             body = error(refused.code, refused.message, refused.status)
             response = JSONResponse(body, refused.status, refused.headers)
-            self._access.refused(_host(websocket), refused.status, refused.code)
+            self._refused(_host(websocket), refused.status, refused.code)
             await websocket.send_denial_response(response)
             return
         await websocket.receive()
         await websocket.accept(admitted.subprotocol, _EXTENSIONS)
         socket: ClientSocket = websocket.scope["extensions"][EXTENSION]
-        events = ConnectionLog(self._access, _name(admitted), next(self._numbers))
+        self.census.accepted += 1
+        events = ConnectionLog(self._access, _name(admitted), self.census.accepted)
         connection = ClientConnection(
             socket,
             self._upstreams,
@@ -174,15 +182,16 @@ class Gateway:
             admitted.key_id,
             self._relayed(headers),
             admitted.key,
-            events,
+            Observers(events, self.metrics.observer("socket")),
+            self.metrics.sockets,
         )
-        self._connections.add(connection)
+        self.census.connections.add(connection)
         events.opened(socket.peer, _host(websocket))
         try:
             with nullcontext() if admitted.key is None else admitted.key.holding(connection.revoke):
                 await connection.serve(receive)
         finally:
-            self._connections.discard(connection)
+            self.census.connections.discard(connection)
             events.closed(socket.code, socket.why)
 
     def reload(self) -> None:
@@ -195,28 +204,29 @@ class Gateway:
 
         Meanwhile upgrades get 503. Ten times a second `given_up` decides whether to stop waiting.
         """
-        self.draining = True
+        self.census.draining = True
         timeout = self.settings.drain_timeout
-        if open := self._open():
+        if open := self.census.open():
             log.info("draining %s, %g s at most", open, timeout)
-        for connection in tuple(self._connections):
+        connections = self.census.connections
+        for connection in tuple(connections):
             connection.drain(timeout)
         self._running.drain(timeout)
         # Polled, because a signal handler cannot wake an event.
-        while (self._connections or self._running) and not given_up():  # noqa: ASYNC110
+        while (connections or self._running) and not given_up():  # noqa: ASYNC110
             await anyio.sleep(0.1)
-        if left := self._open():
+        if left := self.census.open():
             log.info("not waiting for %s", left)
         elif open:
             log.info("drained")
 
-    def _open(self) -> str:
-        """Return what is open or runs, as the log says it; empty for nothing."""
-        counts = (len(self._connections), "connection"), (len(self._running), "response over HTTP")
-        return " and ".join(_counted(*count) for count in counts if count[0])
+    def _refused(self, host: str | None, status: int, code: str) -> None:
+        """Note that a client was not let in."""
+        self.metrics.refused(code)
+        self._access.refused(host, status, code)
 
     def _check_room(self) -> None:
-        if self.draining:
+        if self.census.draining:
             retry = {"Retry-After": RETRY_AFTER}
             raise UpgradeRefused(
                 503, "server_shutting_down", "The gateway is shutting down.", retry
@@ -225,7 +235,7 @@ class Gateway:
             raise no_room(f"The gateway serves {self.settings.max_connections} connections.")
 
     async def _nowhere(self, websocket: WebSocket) -> None:
-        self._access.refused(_host(websocket), 404, "not_found")
+        self._refused(_host(websocket), 404, "not_found")
         await websocket.send_denial_response(missing(websocket.url.path))
 
     def _relayed(self, headers: Headers) -> dict[str, str]:
@@ -241,14 +251,6 @@ class Gateway:
     async def _models(self, headers: Headers) -> list[dict[str, Any]]:
         return await self._upstreams.models(self._relayed(headers))
 
-    def _counts(self) -> dict[str, int]:
-        return {
-            "connections": len(self._connections),
-            "http_responses": len(self._running),
-            "sockets": self.peers.open,
-            "refused": self.peers.refused,
-        }
-
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
         async with anyio.create_task_group() as tasks:
@@ -260,9 +262,11 @@ class Gateway:
             if self._engine is not None:
                 tasks.start_soon(self._engine.supervise)
             tasks.start_soon(self._prepare)
+            self.metrics.loop_delay.start()
             try:
                 yield
             finally:
+                self.metrics.loop_delay.stop()
                 await self._running.aclose()
                 await self._upstreams.aclose()
                 await self._stores.aclose()
@@ -288,11 +292,6 @@ def _connection(scope: Scope) -> Wire:
 def _host(websocket: WebSocket) -> str | None:
     """Return the client's address, the one that a trusted proxy names if there is one."""
     return None if websocket.client is None else websocket.client.host
-
-
-def _counted(number: int, noun: str) -> str:
-    first, _, rest = noun.partition(" ")
-    return f"{number} {first if number == 1 else first + 's'} {rest}".rstrip()
 
 
 def _name(client: AdmittedClient) -> str:

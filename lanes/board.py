@@ -109,6 +109,11 @@ class Board:
         return self._waiting_bytes
 
     @property
+    def named(self) -> int:
+        """Lanes used so far, the default one included."""
+        return len(self._lanes)
+
+    @property
     def lanes(self) -> Mapping[str | None, LaneState]:
         """Every lane used so far (None is the default lane) and its state: a snapshot."""
         return {stream_id: lane.state for stream_id, lane in self._lanes.items()}

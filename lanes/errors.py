@@ -63,10 +63,12 @@ class ClientFault(Fault):
 class UpstreamFault(Fault):
     """The backend refused, broke off or sent nonsense; code, status and headers are its own.
 
-    `logged` is for the log, where the message has words of the backend's, which may quote input.
+    `logged` is for the log, where the message has words of the backend's, which may quote input;
+    `answered` says that the backend itself reported the fault.
     """
 
     logged: str | None = None
+    answered = False
 
 
 def own_fault(message: str) -> UpstreamFault:

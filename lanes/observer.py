@@ -20,6 +20,23 @@ class ResponseObserver(Protocol):
         """Note that a create did not get as far as a response."""
 
 
+class Observers:
+    """Tells several observers, in their order."""
+
+    def __init__(self, *observers: ResponseObserver) -> None:
+        self._observers = observers
+
+    def end(self, attempt: Attempt) -> None:
+        """Tell that a response is over."""
+        for observer in self._observers:
+            observer.end(attempt)
+
+    def refuse(self, create: Create, fault: Fault) -> None:
+        """Tell that a create did not get as far as a response."""
+        for observer in self._observers:
+            observer.refuse(create, fault)
+
+
 class NobodyWatches:
     """The observer of a worker that has none."""
 

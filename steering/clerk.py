@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import msgspec
 
-from steering.counters import StoreCounters
+from steering.counters import SteerCounters, StoreCounters
 from steering.errors import StoreUnavailable
 from steering.fair_queue import FairQueue
 from steering.loss_log import LossLog
 from steering.lost_records import LostRecords
-from steering.states import SubmissionState
+from steering.states import ENDS, SubmissionState
 from steering.stores.base import SteerRecord, Verdict
 
 if TYPE_CHECKING:
@@ -70,6 +70,8 @@ class Clerk:
         self._store = store
         self._owner = owner
         self._counters = counters or StoreCounters()
+        #: What became of the process's submissions, as their connections decide it.
+        self.steers = SteerCounters()
         # Key id -> its verdicts that are not written; no empty ones.
         self._backlogs: dict[str, _Backlog] = {}
         self._queue: FairQueue[tuple[str, ...]] = FairQueue(_AT_ONCE, 1)
@@ -108,6 +110,8 @@ class Clerk:
     def settle(self, key_id: str, verdict: Verdict) -> None:
         """Queue what became of submissions of a key; `run` writes it, however often that takes."""
         ids = tuple(verdict.ids)
+        if verdict.state in ENDS:
+            self.steers.outcomes[verdict.state, verdict.reason or ""] += len(ids)
         backlog = self._backlogs.get(key_id, OrderedDict())
         if ids not in backlog:
             if len(backlog) >= _BACKLOG_PER_KEY:

@@ -81,7 +81,9 @@ class Desk:
         except SteerFault as fault:
             send = self._reply if target is None else target.send
             send(failed(fault, target_id, steer.frame.get("input")))
+            self._clerk.steers.outcomes[SubmissionState.FAILED, fault.code] += 1
             return None
+        submission.since = time.monotonic()
         self._admitting[name] = anyio.Event()
         return submission
 
@@ -173,8 +175,10 @@ class Desk:
 
     def commit(self, bound: Sequence[Submission], successor: str) -> None:
         """Commit the submissions of a successor: its `response.created` was sent."""
+        now, seconds = time.monotonic(), self._clerk.steers.successors
         for submission in bound:
             self._ledger.commit(submission)
+            seconds.append(now - submission.since)
         self._write(bound, SubmissionState.COMMITTED, successor=successor)
 
     def fail(self, bound: Sequence[Submission], why: str) -> None:
@@ -216,6 +220,7 @@ class Desk:
             self._fail(submission, refused)
             return
         target.send(accepted(submission))
+        self._clerk.steers.accepted.append(time.monotonic() - submission.since)
         if target.phase is TargetPhase.WAITING:
             self._hold(target)
         else:

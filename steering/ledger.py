@@ -75,6 +75,7 @@ class Submission:
         messages: The same as typed user messages.
         size: Bytes of its frame.
         state: Where it is on its way to a verdict.
+        since: When it came, in seconds of the monotonic clock.
     """
 
     id: str
@@ -83,6 +84,7 @@ class Submission:
     messages: list[dict[str, Any]] = field(repr=False)
     size: int
     state: SubmissionState = SubmissionState.ADMITTING
+    since: float = 0.0
 
 
 class Ledger:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from gateway.config.settings import Settings
     from gateway.keys.ring import LiveKey
     from gateway.persistence.stores import Stores
+    from gateway.telemetry.traffic import Traffic
     from lanes.errors import Fault
     from lanes.observer import ResponseObserver
     from lanes.ports import Upstream
@@ -62,6 +63,7 @@ class ClientConnection:
         headers: The client's, as far as upstreams may see them.
         key: The client's key, if it has a name.
         observer: Hears how its responses end.
+        sent: Where what is sent is counted.
     """
 
     def __init__(
@@ -74,13 +76,14 @@ class ClientConnection:
         headers: Mapping[str, str],
         key: LiveKey | None = None,
         observer: ResponseObserver | None = None,
+        sent: Traffic | None = None,
     ) -> None:
         self._socket = socket
         self._settings = settings
         self._default_model = default_model(settings)
         limits = FrameLimits(settings.max_chain, settings.max_steer_bytes)
         self._queue = FrameQueue(socket, limits, self._default_model)
-        self._outbox = SocketOutbox(socket)
+        self._outbox = SocketOutbox(socket, sent)
         self._board = Board(
             settings.max_active, settings.max_named, settings.max_queued, settings.max_queued_bytes
         )
@@ -106,6 +109,11 @@ class ClientConnection:
         self._over: UpstreamFault | None = None
         self._idle: anyio.Event | None = None
         self._tasks: TaskGroup | None = None
+
+    @property
+    def board(self) -> Board:
+        """Its lanes, and what runs and waits on them."""
+        return self._board
 
     async def serve(self, receive: Callable[[], Awaitable[Mapping[str, Any]]]) -> None:
         """Serve until the client leaves or its time is up; its upstream calls end with it."""
@@ -134,6 +142,7 @@ class ClientConnection:
             age.cancel()
             self._tasks = None  # it leads to this task, and so back to here
             self._desk.close()
+            self._outbox.resume()  # nobody is held up any more
 
     def drain(self, timeout: float) -> None:
         """Start nothing more, and let what runs finish for `timeout` seconds: the gateway stops."""

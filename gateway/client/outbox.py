@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
+from gateway.telemetry.traffic import Traffic
 from lanes.codec import encode
 from lanes.events import Stamp, error_event
 
@@ -65,11 +66,16 @@ class SocketOutbox(PacedStreams):
 
     Frames leave at the end of the event loop's turn (D12), so that what all lanes read in one turn
     is one write; or at once when there are many bytes of them.
+
+    Args:
+        wire: Where the frames go.
+        sent: Where they are counted.
     """
 
-    def __init__(self, wire: FrameWriter) -> None:
+    def __init__(self, wire: FrameWriter, sent: Traffic | None = None) -> None:
         super().__init__()
         self._wire = wire
+        self._sent = sent or Traffic()
         self._soon = asyncio.get_running_loop().call_soon
         self._frames: list[bytes] = []
         self._size = 0
@@ -88,7 +94,7 @@ class SocketOutbox(PacedStreams):
             self._put_large(payload)
             return
         else:
-            self._frames += (_header(size), payload)
+            self._frames.append(_header(size) + payload)
         self._size += size
         if self._size > _MANY_BYTES:
             self.flush()
@@ -96,7 +102,10 @@ class SocketOutbox(PacedStreams):
     def _put_large(self, payload: bytes) -> None:
         """Write what is queued, and then a frame that is not worth a copy (D33)."""
         self.flush()
-        self._wire.write_frames(_header(len(payload)))
+        header = _header(len(payload))
+        self._sent.events += 1
+        self._sent.bytes += len(header) + len(payload)
+        self._wire.write_frames(header)
         self._wire.write_frames(payload)
 
     def put_event(self, stamp: Stamp, event: dict[str, Any]) -> None:
@@ -112,13 +121,29 @@ class SocketOutbox(PacedStreams):
         payload = error_event(fault, stream_id)
         if not self._frames:
             self._soon(self.flush)
-        self._frames += (_header(len(payload)), payload)
+        self._frames.append(_header(len(payload)) + payload)
         self._size += len(payload)
+
+    def pause(self) -> None:
+        """Pause every stream (see `PacedStreams.pause`), and count for how long."""
+        if not self.paused:
+            self._sent.pressure.begin()
+        super().pause()
+
+    def resume(self) -> None:
+        """Resume every stream: the client caught up, or is gone."""
+        if self.paused:
+            self._sent.pressure.end()
+        super().resume()
 
     def flush(self) -> None:
         """Hand all that is queued to the transport now, in one write."""
         if self._frames:
             frames = b"".join(self._frames)
+            # A frame is an event: so nothing is counted for each (D50).
+            sent = self._sent
+            sent.events += len(self._frames)
+            sent.bytes += len(frames)
             self._frames.clear()
             self._size = 0
             self._wire.write_frames(frames)

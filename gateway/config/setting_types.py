@@ -209,6 +209,7 @@ Steering = Annotated[Literal["gateway", "native"], ANY_CASE, AfterValidator(_ste
 ReasoningTags = Annotated[Literal["auto", "opened", "off"], ANY_CASE]
 LogLevel = Annotated[Literal["debug", "info", "warning", "error"], ANY_CASE]
 LogFormat = Annotated[Literal["text", "json"], ANY_CASE]
+MetricsAccess = Annotated[Literal["keyed", "open", "off"], ANY_CASE]
 AccessLevel = Annotated[Literal["info", "debug", "off"], ANY_CASE]
 SteerBoundary = Annotated[Literal["text", "item"], ANY_CASE]
 RedisUrl = Annotated[str, AfterValidator(_redis)]

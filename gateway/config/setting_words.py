@@ -29,7 +29,7 @@ def metavar(name: str) -> str:
         return "SIZE"
     kinds: dict[object, str] = {int: "N", float: "SECONDS"}
     names = {"host": "HOST", "upstream": "URL", "api_keys": "KEY", "allow_origin": "ORIGIN"}
-    names |= {"trusted_proxy": "ADDRESS", "passthrough": "PATH"}
+    names |= {"metrics_host": "HOST", "trusted_proxy": "ADDRESS", "passthrough": "PATH"}
     names |= {"redis_url": "URL", "state_dir": "DIR", "keys_file": "FILE"}
     names |= {"tls_cert": "FILE", "tls_key": "FILE"}
     return kinds.get(field.annotation) or names.get(name, "NAME")

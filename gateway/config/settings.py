@@ -27,6 +27,7 @@ from gateway.config.setting_types import (
     LogFormat,
     LogLevel,
     MessageSize,
+    MetricsAccess,
     Networks,
     NonEmptyText,
     Origins,
@@ -203,6 +204,18 @@ class Settings(BaseSettings):
     log_level: LogLevel = Field("info", description="Least severe log lines to write.")
     log_format: LogFormat = Field("text", description="Lines for people, or one JSON object each.")
     access_log: AccessLevel = Field("info", description="Level of lines on responses, or `off`.")
+    metrics_access: MetricsAccess = Field(
+        "keyed",
+        description="Who may read `/metrics`: whoever has a key, if there are keys; everyone "
+        "(`open`); nobody (`off`).",
+    )
+    metrics_port: Integer | None = Field(
+        None,
+        ge=0,
+        le=65535,
+        description="Port of its own for `/metrics`, without keys; 0 takes a free one.",
+    )
+    metrics_host: Host = Field("127.0.0.1", description="Address of that port.")
     upstreams: tuple[UpstreamSettings, ...] = Field(
         (), description="Several backends, instead of `--upstream`."
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
@@ -12,6 +12,7 @@ from gateway.client.contained import contained
 from gateway.client.paced_writer import WaterMarks
 from gateway.http.errors import refusal
 from gateway.http.sse import SseWriter
+from gateway.telemetry.traffic import Traffic
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -51,12 +52,14 @@ class Wires:
         heartbeat: Seconds of silence until a comment in a stream.
         high: Unsent bytes at which a stream pauses.
         stall_timeout: Seconds in which a client has to read something.
+        sent: Where what is sent is counted.
     """
 
     of: Callable[[Scope], Wire]
     heartbeat: float
     high: int
     stall_timeout: float
+    sent: Traffic = field(default_factory=Traffic)
 
     def bound(self, wire: Wire, on_full: Callable[[], None], on_room: Callable[[], None]) -> None:
         """Bound what a stream leaves unsent.
@@ -98,6 +101,7 @@ class WholeAnswer:
                 if isinstance(response, bytes)
                 else refusal(response)
             )
+            self._wires.sent.bytes += len(answer.body)
             self._wires.finish(self._wires.of(scope))
             await answer(scope, receive, send)
             tasks.cancel_scope.cancel()
@@ -138,15 +142,17 @@ class StreamedAnswer:
     async def _stream(self, scope: Scope, send: Send) -> None:
         wire = self._wires.of(scope)
         await send({"type": "http.response.start", "status": 200, "headers": _STREAM_HEADERS})
-        source = self._source
-        writer = SseWriter(wire.write, self._wires.heartbeat)
+        source, sent = self._source, self._wires.sent
+        writer = SseWriter(wire.write, self._wires.heartbeat, sent)
 
         def on_full() -> None:
             writer.full = True
+            sent.pressure.begin()
             source.pause()
 
         def on_room() -> None:
             writer.full = False
+            sent.pressure.end()
             source.resume()
 
         self._wires.bound(wire, on_full, on_room)
@@ -157,6 +163,8 @@ class StreamedAnswer:
         finally:
             writer.close()
             source.leave()
+            if writer.full:
+                sent.pressure.end()
         self._wires.finish(wire)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

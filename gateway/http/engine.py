@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gateway.telemetry.access_log import ResponseLog
 from lanes.history.archive import KeyArchive
 from lanes.history.lineage import Lineage
+from lanes.observer import Observers
 from lanes.stream.room import OutputBounds
 from lanes.worker import Worker
 from steering.desk import Desk
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from gateway.config.settings import Settings
     from gateway.persistence.stores import Stores
     from gateway.telemetry.access_log import AccessLog
+    from gateway.telemetry.metrics import Metrics
     from lanes.ports import Outbox, Upstream
 
 
@@ -31,12 +33,14 @@ class Engine:
         stores: What outlives a request.
         settings: The gateway's.
         access: Where the log lines about responses go.
+        metrics: Where responses are counted.
     """
 
     upstream: Upstream
     stores: Stores
     settings: Settings
     access: AccessLog
+    metrics: Metrics
 
     def worker(self, key_id: str, headers: Mapping[str, str], outbox: Outbox) -> Worker:
         """Return a worker for one response: there is no lane where another could wait.
@@ -60,7 +64,7 @@ class Engine:
             _nothing_waits,
             headers,
             bounds,
-            observer=ResponseLog(self.access, key_id),
+            observer=Observers(ResponseLog(self.access, key_id), self.metrics.observer("http")),
         )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import anyio
 
 from gateway.client.outbox import PacedStreams
+from gateway.telemetry.traffic import Traffic
 from lanes.codec import decode, encode
 
 if TYPE_CHECKING:
@@ -89,10 +90,14 @@ class SseWriter:
     Args:
         send: Takes the bytes.
         heartbeat: Seconds of silence until there is a comment at the latest.
+        sent: Where the events are counted.
     """
 
-    def __init__(self, send: Callable[[bytes], None], heartbeat: float) -> None:
+    def __init__(
+        self, send: Callable[[bytes], None], heartbeat: float, sent: Traffic | None = None
+    ) -> None:
         self.send = send
+        self.sent = sent or Traffic()
         #: Whether nothing was written for a while; what counts is that it is cheap to deny.
         self.silent = False
         #: Whether the client is behind, so that it is not silence when nothing comes.
@@ -104,6 +109,8 @@ class SseWriter:
     def write(self, events: Sequence[bytes], size: int) -> None:
         """Write whole events, whose length is `size` bytes."""
         self.silent = False
+        self.sent.events += len(events)
+        self.sent.bytes += size
         self.send(_CHUNK % (size, b"".join(events)))
 
     def close(self) -> None:
@@ -113,7 +120,7 @@ class SseWriter:
     def _on_beat(self) -> None:
         """Send a comment if nothing was written since the last time."""
         if self.silent and not self.full:
-            self.write((_HEARTBEAT,), len(_HEARTBEAT))
+            self.send(_CHUNK % (len(_HEARTBEAT), _HEARTBEAT))
         self.silent = True
         self._beat = self._loop.call_later(self._pause, self._on_beat)
 
@@ -174,6 +181,8 @@ class SseOutbox(PacedStreams):
         if events and writer is not None:
             # As `SseWriter.write` does, but without the call: this is the token path.
             writer.silent = False
+            writer.sent.events += len(events)
+            writer.sent.bytes += size
             if size < _PREPARED and len(events) == 1:
                 writer.send(b"".join((_HEADS[size], events[0], _CRLF)))
             else:

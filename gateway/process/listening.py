@@ -44,13 +44,14 @@ class Listener:
             one.close()
 
 
-def listen(host: str, port: int, ways: str = "--port") -> Listener:
+def listen(host: str, port: int, ways: str = "--port", *, option: str = "--") -> Listener:
     """Listen on all addresses of `host`.
 
     Args:
         host: Name or IP address.
         port: Port; 0 takes a free one.
         ways: How to choose another port, for the error message.
+        option: How the names of both options begin, for the same.
 
     Raises:
         BindFailed: The name is unknown, or the port cannot be bound.
@@ -61,7 +62,7 @@ def listen(host: str, port: int, ways: str = "--port") -> Listener:
         )
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or "it is no host name"
-        raise BindFailed(f"--host: {host} is not known here: {why}") from None
+        raise BindFailed(f"{option}host: {host} is not known here: {why}") from None
     addresses = list(dict.fromkeys((family, address) for family, _, _, _, address in candidates))
     attempts = ATTEMPTS if port == 0 else 1
     while True:
@@ -71,7 +72,7 @@ def listen(host: str, port: int, ways: str = "--port") -> Listener:
         except OSError as error:
             if attempts and error.errno == errno.EADDRINUSE:
                 continue  # it was free only on the first address
-            raise BindFailed(_why(host, port, error, ways)) from None
+            raise BindFailed(_why(host, port, error, ways, option)) from None
 
 
 def _all(
@@ -113,12 +114,12 @@ def _one(family: socket.AddressFamily, address: tuple[object, ...]) -> socket.so
     return one
 
 
-def _why(host: str, port: int, error: OSError, ways: str) -> str:
+def _why(host: str, port: int, error: OSError, ways: str, option: str) -> str:
     if error.errno in MISSING:
-        return f"--host: {host} is no address of this machine"
+        return f"{option}host: {host} is no address of this machine"
     reasons = {errno.EADDRINUSE: "is in use", errno.EACCES: "is for privileged users only"}
     why = reasons.get(error.errno or 0, f"cannot be listened on: {error.strerror}")
-    return f"--port: {port} on {host} {why}; choose another with {ways}"
+    return f"{option}port: {port} on {host} {why}; choose another with {ways}"
 
 
 class OrderlyServer(uvicorn.Server):

@@ -26,6 +26,7 @@ from gateway.config.configured_upstreams import upstreams
 from gateway.process import children
 from gateway.process.embedded_valkey import EmbeddedValkey
 from gateway.process.listening import BACKLOG, Listener, OrderlyServer, listen
+from gateway.process.metrics_server import MetricsServer
 
 if TYPE_CHECKING:
     import socket
@@ -47,13 +48,24 @@ START_TIMEOUT = 20.0
 class GatewayServer(OrderlyServer):
     """uvicorn's server, but running responses may finish before it closes their sockets.
 
-    It calls `listening` once it serves clients.
+    Args:
+        gateway: What it serves.
+        listening: Called once it serves clients.
+        metrics: The sockets for `/metrics`, if it has a port of its own.
     """
 
-    def __init__(self, gateway: Gateway, listening: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        listening: Callable[[], None] | None = None,
+        metrics: Listener | None = None,
+    ) -> None:
         settings = gateway.settings
         self.gateway = gateway
         self._listening = listening
+        #: Where `/metrics` is served, if it has a port of its own.
+        self.metrics = metrics
+        self._metrics = None if metrics is None else MetricsServer(gateway.metrics, metrics)
         http = partial(
             ClientHttp, gateway.peers, settings.max_head_bytes, settings.handshake_timeout
         )
@@ -89,6 +101,8 @@ class GatewayServer(OrderlyServer):
         # uvicorn has no such signal; without a handler it would end the process.
         with contextlib.suppress(RuntimeError, ValueError):  # not in the main thread: a test's
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self.gateway.reload)
+        if self._metrics is not None and not self.should_exit:
+            self._metrics.start()
         if self._listening is not None and not self.should_exit:
             self._listening()
 
@@ -99,6 +113,8 @@ class GatewayServer(OrderlyServer):
         if self.force_exit:
             # uvicorn skips it then, and logs that it was cancelled.
             await self.lifespan.shutdown()
+        if self._metrics is not None:
+            await self._metrics.stop()
         log.info("stopped at once" if self.force_exit else "stopped")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -141,6 +157,7 @@ def serve(
     with contextlib.ExitStack() as stack:
         listener = listen(settings.host, settings.port, "--port or MULTILANE_PORT")
         stack.callback(listener.close)
+        metrics = _metrics(settings, stack)
         if settings.upstream is None and not settings.upstreams:
             settings = settings.model_copy(update=(bundled or _rehearsal)(stack))
         else:
@@ -150,16 +167,29 @@ def serve(
         def listening() -> None:
             scheme = "ws" if settings.tls_cert is None else "wss"
             log.info("%s://%s/v1/responses -> %s", scheme, listener.place, _places(settings))
+            if metrics is not None:
+                log.info("http://%s/metrics", metrics.place)
             if announce is not None:
                 announce(listener)
 
-        server = GatewayServer(Gateway(settings, engine), listening)
+        server = GatewayServer(Gateway(settings, engine), listening, metrics)
         _give_large_blocks_back()
         # Everything loaded by now stays, and what ends leaves no cycles behind (D13).
         gc.collect()
         gc.freeze()
         gc.set_threshold(10_000, 10, 10)
         server.run(listener.sockets)
+
+
+def _metrics(settings: Settings, stack: contextlib.ExitStack) -> Listener | None:
+    """Listen on the port that `/metrics` has of its own, if it has one."""
+    if settings.metrics_port is None:
+        return None
+    ways = "--metrics-port or MULTILANE_METRICS_PORT"
+    place = settings.metrics_host, settings.metrics_port
+    listener = listen(*place, ways, option="--metrics-")
+    stack.callback(listener.close)
+    return listener
 
 
 def _give_large_blocks_back() -> None:

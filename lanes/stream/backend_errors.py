@@ -108,6 +108,7 @@ class ReportedFault(UpstreamFault):
     """
 
     details: Mapping[str, Any] = MappingProxyType({})
+    answered = True
 
 
 def name_of(value: object) -> str | None:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 class Run:
     """One response in the making.
 
-    `fault` says why a run was refused: it ended before `response.created`, so the client gets an
-    `error` event and no `response.failed`.
+    `fault` says why it was refused: before `response.created`, so that an `error` event is due;
+    `failure` says why it failed after that, if not by our own code.
 
     Args:
         response_id: The id that the client gets.
@@ -63,11 +63,11 @@ class Run:
         self.over = False
         #: Whether we ended it, while the upstream goes on.
         self.stopped = False
-        #: How many of the upstream's events carried nothing.
-        self.skipped = 0
+        self.skipped = 0  # of the upstream's events: those that carried nothing
         #: The response object of the terminal event.
         self.final = b""
         self.fault: Fault | None = None
+        self.failure: Fault | None = None
         #: Called once, after `response.created`; and with the terminal event.
         self.began: Callable[[], None] | None = None
         self.deliver = self._emit = emit
@@ -152,14 +152,12 @@ class Run:
             self.fault = fault
             self._step(RunStep.FAIL)
         elif self.state in STREAMING:
+            self.failure = fault
             self._output.finish(None, "incomplete")
             self._finish(RunStep.FAIL, error=response_error(fault))
 
     def give_up(self, fault: Fault) -> bool:
-        """End with the finished items, after a failure of our own code.
-
-        Return False if nothing was sent that needs an end, so that an `error` event will do.
-        """
+        """End with the finished items as our own code broke; return False if nothing had begun."""
         if self.state in STREAMING:
             self._finish(RunStep.FAIL, error=response_error(fault))
         return self.state is not RunState.STARTING
@@ -273,8 +271,10 @@ class Run:
         failed = step is RunStep.FAIL
         status = "completed" if step is RunStep.COMPLETE else "incomplete"
         self._output.finish(None if failed else upstream.get("output"), status)
-        error = response_error(reported_fault({"error": upstream.get("error") or {}}))
-        self._finish(step, extra, usage=counted, error=error if failed else None, reason=reason)
+        if failed:
+            self.failure = reported_fault({"error": upstream.get("error") or {}})
+        error = None if self.failure is None else response_error(self.failure)
+        self._finish(step, extra, usage=counted, error=error, reason=reason)
 
     def _finish(
         self,

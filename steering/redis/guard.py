@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import time
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
@@ -99,6 +100,7 @@ class RedisGuard:
         Raises:
             StoreUnavailable: The engine refused, made no sense or did not answer in time.
         """
+        since = time.monotonic()
         with anyio.CancelScope(shield=True):
             try:
                 with Deadline(self._deadline):
@@ -115,6 +117,8 @@ class RedisGuard:
                     raise
                 self._count()
                 raise SenselessAnswer from error
+            finally:
+                self._counters.call_seconds.append(time.monotonic() - since)
         raise AssertionError  # a shield swallows nothing
 
     def _count(self) -> None:

@@ -187,7 +187,7 @@ async def test_the_end_of_all_returns_them(why: str, grace: float) -> None:
         target = (await client.until("response.created", lane="a"))[-1]["response"]["id"]
         await client.steer(target, "s1")
         await client.until("response.steer.accepted", lane="a")
-        [connection] = wire.server.gateway._connections
+        [connection] = wire.server.gateway.census.connections
         wire.server.should_exit = why == "drain"
         await until(lambda: connection._ending)
         if grace:
@@ -228,7 +228,7 @@ async def test_a_create_that_waits_for_the_store_is_answered_when_time_is_over(
         else:
             parent = parent[:-4] + "beef"
         await client.create("a", previous_response_id=parent, input=[OUTPUT])
-        [connection] = wire.server.gateway._connections
+        [connection] = wire.server.gateway.census.connections
         await until(lambda: connection._worker._gate.fault if late else connection._ending)
         if late:
             gate.set()

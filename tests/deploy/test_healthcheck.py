@@ -56,7 +56,7 @@ async def test_it_is_unhealthy_while_it_drains() -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:
             assert silent.getsockname()[1] > 0
             await becomes_healthy(os.getpid())
-            server.gateway.draining = True
+            server.gateway.census.draining = True
             assert not await healthy(os.getpid())
 
 
@@ -66,7 +66,7 @@ async def test_it_follows_a_certificate(certificate: Path) -> None:
     )
     async with serving(settings) as (server, _):
         assert await healthy(os.getpid())
-        server.gateway.draining = True
+        server.gateway.census.draining = True
         assert not await healthy(os.getpid())
 
 

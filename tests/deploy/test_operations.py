@@ -54,6 +54,7 @@ def asked(port: int, method: str, path: str, **body: Any) -> dict[str, Any]:
 def test_no_command_is_left_out() -> None:
     tested = {
         "Compose and nginx",
+        "Metrics",
         "Kubernetes",
         "systemd",
         BACKUP,
@@ -251,6 +252,15 @@ async def test_redis_is_asked_by_tls(tmp_path: Path, certificate: Path) -> None:
         )
         path = f"/v1/responses/{kept['id']}"
         await until(port, path, lambda answer: answer.status_code == 200)
+
+
+async def test_metrics_have_a_port_of_their_own(tmp_path: Path) -> None:
+    [block] = SECTIONS["Metrics"]
+    port, shown = free_port(), free_port()
+    block = block.rstrip() + " --redis-url memory\n"
+    with served(block, tmp_path, {"9464": str(shown)}, port):
+        await until(shown, "/metrics", lambda answer: "multilane_connections 0" in answer.text)
+        await until(port, "/metrics", lambda answer: answer.status_code == 404)
 
 
 async def test_a_backend_of_another_authority_is_trusted(tmp_path: Path, certificate: Path) -> None:

@@ -48,6 +48,9 @@ def test_every_field_can_come_from_the_environment_and_the_file(
         "access_log": "debug",
         "tls_cert": "cert.pem",
         "tls_key": "key.pem",
+        "metrics_access": "open",
+        "metrics_port": "2000",
+        "metrics_host": "localhost",
         "compaction_keys": "words that nobody guesses".replace(" ", "-"),
     }
     defaults = Settings()

@@ -15,6 +15,7 @@ import anyio
 import uvicorn.server
 
 from gateway.app import Gateway
+from gateway.process.listening import listen
 from gateway.process.server import GatewayServer
 from tests.support.hang_guard import HANG
 
@@ -56,7 +57,10 @@ async def serving(settings: Settings) -> AsyncIterator[tuple[GatewayServer, str]
         settings = settings.model_copy(
             update={"redis_url": "memory"}
         )  # its engine is for processes
-    server = GatewayServer(Gateway(settings))
+    metrics = None
+    if settings.metrics_port is not None:
+        metrics = listen(settings.metrics_host, settings.metrics_port)
+    server = GatewayServer(Gateway(settings), metrics=metrics)
     ended = anyio.Event()
 
     async def serve(listener: socket.socket) -> None:
@@ -80,3 +84,5 @@ async def serving(settings: Settings) -> AsyncIterator[tuple[GatewayServer, str]
                 # Also when the test failed: closing a loop whose server still listens hangs.
                 with anyio.move_on_after(HANG, shield=True):
                     await ended.wait()
+                if metrics is not None:
+                    metrics.close()

@@ -13,6 +13,7 @@ import pytest
 from anyio import create_task_group
 
 from gateway.client import connection, socket
+from gateway.telemetry import loop_delay
 from tests.support.events import closed, completed, created, delta, in_progress, message, opened
 from tests.support.gateway_stand import stand
 from tests.support.hang_guard import HANG
@@ -32,7 +33,11 @@ _UPSTREAM_WRITE = "gateway/upstream/transport/http/connection.py:send"
 
 @pytest.fixture(autouse=True)
 def _unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A turn of the loop has time for all that is read, however busy the machine is."""
+    """A turn of the loop has time for all that is read, however busy the machine is.
+
+    And no timer falls into a trip.
+    """
+    monkeypatch.setattr(loop_delay, "PERIOD", HANG)
     for module in (connection, socket):
         monkeypatch.setattr(module, "SHARE", HANG)
 

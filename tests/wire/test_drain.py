@@ -26,7 +26,7 @@ async def stop(stand: WireStand) -> None:
     """As a signal does; returns once the gateway drains."""
     stand.server.should_exit = True
     with anyio.fail_after(HANG):
-        while not stand.server.gateway.draining:  # noqa: ASYNC110 - uvicorn polls its flag
+        while not stand.server.gateway.census.draining:  # noqa: ASYNC110 - uvicorn polls its flag
             await anyio.sleep(0.005)
 
 

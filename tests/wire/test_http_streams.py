@@ -121,7 +121,7 @@ async def test_a_gateway_that_stops_lets_them_finish() -> None:
         for exchange in exchanges:
             await exchange.send(created(), in_progress(), *opened())
         stand.server.should_exit = True
-        while not stand.server.gateway.draining:  # noqa: ASYNC110 - there is no event for it
+        while not stand.server.gateway.census.draining:  # noqa: ASYNC110 - there is no event for it
             await anyio.sleep(0.001)
         async with posted(stand.url, STREAM) as late:
             assert late.status == 503

@@ -287,7 +287,7 @@ async def test_a_gateway_that_stops_lets_it_finish() -> None:
         exchange = await begin(stand.fake)
         gone.cancel()
         stand.server.should_exit = True
-        while not stand.server.gateway.draining:  # noqa: ASYNC110 - there is no event for it
+        while not stand.server.gateway.census.draining:  # noqa: ASYNC110 - there is no event for it
             await anyio.sleep(0.001)
         await finish(exchange)
     assert exchange.ended

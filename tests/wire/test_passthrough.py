@@ -399,6 +399,6 @@ async def test_a_gateway_that_stops_waits_for_it() -> None:
         exchange = await stand.fake.next()
         stand.server.should_exit = True
         with anyio.fail_after(HANG):
-            while not stand.server.gateway.draining:  # noqa: ASYNC110
+            while not stand.server.gateway.census.draining:  # noqa: ASYNC110
                 await anyio.sleep(0.001)
         await exchange.reply(200, b"{}")

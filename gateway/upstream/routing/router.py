@@ -15,10 +15,9 @@ from gateway.upstream.routing.model_names import ModelClaims, asked_as
 from gateway.upstream.routing.readiness import Readiness, run_detached
 from gateway.upstream.routing.routed_backend import RoutedBackend
 from gateway.upstream.stream_start import passes
-from gateway.upstream.transport.faults import BackendAnswered, backend_fault
+from gateway.upstream.transport.faults import backend_fault
 from lanes.cpu_thread import run_in_cpu_thread
 from lanes.errors import ClientFault, UpstreamFault
-from lanes.stream.backend_errors import ReportedFault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -28,6 +27,9 @@ if TYPE_CHECKING:
     from gateway.upstream.options import UpstreamOptions
     from gateway.upstream.tracked_stream import BegunStream
     from lanes.ports import OwnCompaction, Stream
+
+    #: Hears what went wrong with an upstream of this name.
+    Failed = Callable[[str, UpstreamFault], None]
 
 log = logging.getLogger("multilane.upstream")
 
@@ -49,9 +51,14 @@ class _Asked:
 
 
 class Router:
-    """Implements `lanes.ports.Upstream` for any number of backends. Keep `run` running."""
+    """Implements `lanes.ports.Upstream` for any number of backends. Keep `run` running.
 
-    def __init__(self, upstreams: Sequence[UpstreamOptions]) -> None:
+    `failed` hears of each request that an upstream did not answer, those included for which a
+    fallback stepped in.
+    """
+
+    def __init__(self, upstreams: Sequence[UpstreamOptions], failed: Failed | None = None) -> None:
+        self._failed: Failed = failed or (lambda _name, _fault: None)
         # Several upstreams at one address are one maker of items: each can read the others'.
         makers: dict[str, str] = {}
         self.members = [
@@ -103,6 +110,7 @@ class Router:
                 stream = await self._ask(member, model, asked, last=at == len(ways))
             except UpstreamFault as fault:
                 faults.append(fault.bare())
+                self._failed(member.name, fault)
                 if not passes(fault):
                     break
             except ClientFault:
@@ -113,7 +121,8 @@ class Router:
                 if faults:
                     self._log_fallback(member, ways[0][0], faults[0])
                 return stream
-        raise _most_telling(faults)
+        # The first that an upstream put into words itself, else the last one.
+        raise next((fault for fault in faults if fault.answered), faults[-1])
 
     async def check(self, model: str, headers: Mapping[str, str]) -> None:
         """Raise ClientFault if no upstream takes the model (see `Upstream.check`)."""
@@ -278,8 +287,7 @@ class Router:
     def _log_fallback(
         self, member: RoutedBackend, first: RoutedBackend, fault: UpstreamFault
     ) -> None:
-        answered = isinstance(fault, BackendAnswered | ReportedFault)
-        why = f"answers {fault.status}" if answered else "is not reached, or breaks off"
+        why = f"answers {fault.status}" if fault.answered else "is not reached, or breaks off"
         line = f"{member.name} answers in place of {first.name}, which {why}"
         self._notices.warning(f"{member.name} for {first.name}", line)
 
@@ -287,9 +295,3 @@ class Router:
         if self._tasks is None or self._tasks.cancel_scope.cancel_called:
             raise backend_fault("The gateway is shutting down.", status=503)
         self._tasks.start_soon(run_detached, task)
-
-
-def _most_telling(faults: Sequence[UpstreamFault]) -> UpstreamFault:
-    """Return the first fault that an upstream put into words itself, else the last one."""
-    answered = (fault for fault in faults if isinstance(fault, BackendAnswered | ReportedFault))
-    return next(answered, faults[-1])

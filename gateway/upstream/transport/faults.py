@@ -54,6 +54,8 @@ class BackendSilent(UpstreamFault):
 class BackendAnswered(UpstreamFault):
     """The backend answered, but not with an event stream."""
 
+    answered = True
+
 
 class TransientAnswer(BackendAnswered, TransientFault):
     """The backend answered with an error that another try may not meet."""

@@ -134,7 +134,7 @@ async def test_the_inner_gateway_drains(behind: Behind) -> None:
     async with stand() as on:
         running = await talking(on, "a", "abc")
         behind.inner[0].should_exit = True
-        await until(lambda: behind.inner[0].gateway.draining)
+        await until(lambda: behind.inner[0].gateway.census.draining)
         await on.client.create("b")
         error = await on.client.error("b")
         assert (error["status"], error["error"]["code"]) == (503, "server_shutting_down")
@@ -147,7 +147,7 @@ async def test_the_inner_gateway_is_at_its_age_limit(behind: Behind) -> None:
     behind.settings = {"max_age": 0.3, "age_grace": 5}
     async with stand() as on:
         running = await talking(on, "a", "abc")
-        await until(lambda: all(one._ending for one in behind.inner[0].gateway._connections))
+        await until(lambda: all(one._ending for one in behind.inner[0].gateway.census.connections))
         await on.usable("b")  # on another socket
         await running.says("def")
         await running.send(*closed("abcdef"), completed())
