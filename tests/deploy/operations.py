@@ -32,7 +32,10 @@ commands = docker.add_subparsers(required=True)
 tag = commands.add_parser("tag")
 tag.add_argument("source", choices=[IMAGE, "multilane:before"])
 tag.add_argument("target", choices=[IMAGE, "multilane:before"])
-compose = commands.add_parser("compose").add_subparsers(required=True)
+compose = commands.add_parser("compose")
+profiles = [name for one in services().values() for name in one.get("profiles", [])]
+compose.add_argument("--profile", choices=profiles)
+compose = compose.add_subparsers(required=True)
 up = compose.add_parser("up", allow_abbrev=False)
 for flag in ("--build", "--detach", "--wait", "--no-deps"):
     up.add_argument(flag, action="store_true")

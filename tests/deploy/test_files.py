@@ -163,8 +163,11 @@ def test_what_a_service_names_is_there() -> None:
 
 
 def test_one_port_of_this_machine_is_published() -> None:
+    # And one more, for this machine alone, with the profile for metrics.
     ports = {name: one["ports"] for name, one in services().items() if "ports" in one}
-    assert ports == {"edge": ["127.0.0.1:8080:8080"]}
+    assert ports == {"edge": ["127.0.0.1:8080:8080"], "prometheus": ["127.0.0.1:9090:9090"]}
+    profiles = {name: one["profiles"] for name, one in services().items() if "profiles" in one}
+    assert profiles == {"load": ["load"], "prometheus": ["metrics"]}
 
 
 def test_redis_forgets_nothing() -> None:

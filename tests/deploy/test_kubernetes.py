@@ -136,6 +136,16 @@ def test_it_starts_and_outlives_its_drain(monkeypatch: pytest.MonkeyPatch) -> No
     assert pod()["terminationGracePeriodSeconds"] >= waits + found.drain_timeout + LAST
 
 
+def test_its_metrics_are_scraped_and_not_served_to_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = started(monkeypatch)
+    assert (found.metrics_host, found.metrics_access) == ("0.0.0.0", "keyed")
+    ports = {one["name"]: one["containerPort"] for one in container()["ports"]}
+    notes = manifests()["Deployment"]["spec"]["template"]["metadata"]["annotations"]
+    assert found.metrics_port == ports["metrics"] == int(notes["prometheus.io/port"])
+    [served] = manifests()["Service"]["spec"]["ports"]
+    assert served["targetPort"] == "http"
+
+
 def test_it_may_write_nowhere_but_tmp() -> None:
     rights = container()["securityContext"]
     assert rights["readOnlyRootFilesystem"] is True

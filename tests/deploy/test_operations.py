@@ -124,9 +124,9 @@ def test_the_service_is_installed(tmp_path: Path) -> None:
 
 def test_commands_of_compose_parse(tmp_path: Path) -> None:
     with_docker(tmp_path)
-    blocks = [*SECTIONS["Compose and nginx"], SECTIONS[BACKUP][2]]
+    blocks = [*SECTIONS["Compose and nginx"], SECTIONS[BACKUP][2], SECTIONS["Metrics"][1]]
     blocks += [one for one in SECTIONS["Upgrade and rollback"] if "docker" in one]
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     for block in blocks:
         to = {" > multilane-redis": f" > {tmp_path}/redis"} if "multilane-redis" in block else {}
         carried_out(block, tmp_path, to)
@@ -255,7 +255,7 @@ async def test_redis_is_asked_by_tls(tmp_path: Path, certificate: Path) -> None:
 
 
 async def test_metrics_have_a_port_of_their_own(tmp_path: Path) -> None:
-    [block] = SECTIONS["Metrics"]
+    block, _ = SECTIONS["Metrics"]
     port, shown = free_port(), free_port()
     block = block.rstrip() + " --redis-url memory\n"
     with served(block, tmp_path, {"9464": str(shown)}, port):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tests.support.client import Client
 
 GATEWAYS: Final = ("gateway-a", "gateway-b")
+METRICS: Final = tuple(f"{name} metrics" for name in GATEWAYS)
 KEY: Final = {"Authorization": "Bearer try-multilane"}
 
 
@@ -137,7 +138,10 @@ class Town:
                     await anyio.sleep(0.02)
 
     def _option(self, name: str) -> list[str]:
-        return ["--port", str(self.ports[name])]
+        option = ["--port", str(self.ports[name])]
+        if name in GATEWAYS:
+            option += ["--metrics-port", str(self.ports[f"{name} metrics"])]
+        return option
 
 
 #: What the services call each other by.
@@ -147,7 +151,7 @@ NAMED: Final = (("redis", 6379), ("upstream", 8080), ("edge", 8080))
 @asynccontextmanager
 async def town(where: Path, *, edge: str = "") -> AsyncIterator[Town]:
     """Redis, the rehearsal backend and two gateways, behind haproxy or nginx if `edge` says so."""
-    made = Town(where, _free_ports("redis", "upstream", *GATEWAYS, "edge"))
+    made = Town(where, free_ports("redis", "upstream", *GATEWAYS, "edge", *METRICS))
     async with AsyncExitStack() as stack:
         stack.enter_context(_all_end(made))
         made.start("redis")
@@ -210,7 +214,7 @@ def _redis() -> str:
     return shutil.which("redis-server") or binary("valkey")
 
 
-def _free_ports(*names: str) -> dict[str, int]:
+def free_ports(*names: str) -> dict[str, int]:
     """All at a time, so that no two are the same."""
     taken = {name: socket.create_server(("127.0.0.1", 0)) for name in names}
     try:
