@@ -83,10 +83,10 @@ class SummaryReader:
 
     def __init__(self, body: Mapping[str, Any], profile: Profile, most: int) -> None:
         room = Room(OutputBounds(_MAX_ANSWER))
-        take = self._take
+        self._text = _TextLength()  # not of this class: the run would hold what holds it (D13)
+        take = self._text.take
         self._run = Run("summary", body, profile, take, mint=new_id, clock=time.time, room=room)
         self._most = most
-        self._read = 0
 
     @property
     def over(self) -> bool:
@@ -102,7 +102,7 @@ class SummaryReader:
         """Take events of the answer."""
         for name, data in events:
             self._run.receive(name, data)
-        if self._read > 2 * self._most:
+        if self._text.length > 2 * self._most:
             self._run.cancel()
 
     def summary(self) -> Summary:
@@ -119,16 +119,23 @@ class SummaryReader:
             raise NoSummary
         return Summary(self._shortened(text), final["usage"])
 
-    def _take(self, event: bytes) -> None:
-        """Count the text of an event of the answer's; no client sees it."""
-        if event.startswith(_DELTA):
-            self._read += len(event) - event.find(b'"delta":')
-
     def _shortened(self, text: str) -> str:
         data = text.encode()
         if len(data) <= self._most:
             return text
         return data[: self._most].decode(errors="ignore") + SHORTENED
+
+
+class _TextLength:
+    """Counts the text of an answer's events, which no client sees."""
+
+    def __init__(self) -> None:
+        self.length = 0
+
+    def take(self, event: bytes) -> None:
+        """Count the text of one event."""
+        if event.startswith(_DELTA):
+            self.length += len(event) - event.find(b'"delta":')
 
 
 def _texts(output: list[dict[str, Any]]) -> list[str]:
