@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import logging
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import anyio
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.responses import JSONResponse
 from starlette.routing import Route, WebSocketRoute
-from starlette.websockets import WebSocket
 
 from gateway.census import Census
 from gateway.client.admission import Admission
 from gateway.client.auth import Authenticator, upstream_headers
 from gateway.client.certificate import Certificate
-from gateway.client.connection import ClientConnection
-from gateway.client.http_protocol import RETRY_AFTER, no_room
 from gateway.client.peers import EXTENSION, Peers
-from gateway.client.refusal import UpgradeRefused, error
+from gateway.config.configured_limits import tenant_defaults
 from gateway.config.configured_upstreams import default_model, upstreams
+from gateway.endpoint import SocketEndpoint, host_of
 from gateway.http.answers import Wires
 from gateway.http.background import BackgroundResponses
 from gateway.http.client_secrets import ClientSecretRequests
@@ -40,27 +37,24 @@ from gateway.http.token_counts import TokenCounts
 from gateway.http.unrouted import broken, missing, not_allowed, not_found, upgrade_required
 from gateway.keys.client_secrets import ClientSecrets
 from gateway.keys.watch import KeysWatch
+from gateway.limits.tenants import TenantLimits
 from gateway.persistence.stores import Stores
-from gateway.telemetry.access_log import AccessLog, ConnectionLog
+from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.metrics import Metrics
 from gateway.upstream.routing.router import Router
-from lanes.frames import CANCEL, EXTENSIONS
-from lanes.observer import Observers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Scope
+    from starlette.websockets import WebSocket
 
-    from gateway.client.auth import AdmittedClient, Headers
-    from gateway.client.socket import ClientSocket
+    from gateway.client.auth import Headers
     from gateway.config.settings import Settings
     from gateway.http.answers import Wire
+    from gateway.limits.limits import Limits
 
 log = logging.getLogger("multilane")
-
-#: Says to whoever connects what is taken beyond the reference.
-_EXTENSIONS = [(EXTENSIONS.encode(), CANCEL.encode())]
 
 
 class SupervisedEngine(Protocol):
@@ -91,7 +85,7 @@ class Gateway:
         self._access = AccessLog(settings.access_log)
         self._stores = Stores(settings, self._authenticator.ring.homes)
         secrets = ClientSecrets(self._stores.seals, self._authenticator.ring)
-        self._admission = Admission(self._authenticator, secrets)
+        admission = Admission(self._authenticator, secrets)
         configured = upstreams(settings)
         names = (one.name for one in configured)
         self.metrics = Metrics(names, self._stores.clerk.steers, self._stores.counters)
@@ -105,6 +99,26 @@ class Gateway:
         )
         running = self.peers, self._running, self._stores, self._upstreams
         self.census = Census(*running, self.metrics)
+        self._limits = TenantLimits(
+            self._stores.limits,
+            self._stores.owner,
+            self._limits_of,
+            lets_in=settings.limits_without_store == "open",
+        )
+        self._authenticator.ring.changed = self._limits.renew
+        self._sockets = SocketEndpoint(
+            admission,
+            self._limits,
+            self.peers,
+            self.census,
+            self._upstreams,
+            self._stores,
+            settings,
+            self._relayed,
+            self._access,
+            self.metrics,
+            self._refused,
+        )
         wires = Wires(
             _connection,
             settings.heartbeat_interval,
@@ -114,7 +128,9 @@ class Gateway:
         )
         background = BackgroundResponses(self._stores, self._running)
         stored = StoredResponses(self._stores, background, wires)
-        workers = Engine(self._upstreams, self._stores, settings, self._access, self.metrics)
+        workers = Engine(
+            self._upstreams, self._stores, settings, self._access, self.metrics, self._limits
+        )
         creation = ResponseCreation(workers, self._running, wires, self._relayed, stored)
         compactions = Compactions(workers, self._running, wires, self._relayed)
         counts = TokenCounts(
@@ -122,9 +138,11 @@ class Gateway:
         )
         conversations = ConversationRequests(self._stores.archive, settings)
         making = ClientSecretRequests(secrets, self._upstreams, self._relayed, settings)
-        passed = Passthrough(self._upstreams, self._running, wires, self._relayed, settings)
+        passed = Passthrough(
+            self._upstreams, self._running, wires, self._relayed, settings, self._limits
+        )
         routes = HttpRoutes(
-            self._admission,
+            admission,
             self._stores,
             self._models,
             creation,
@@ -136,7 +154,7 @@ class Gateway:
             passed,
         )
         probes = Probes(
-            self._admission,
+            admission,
             self._stores,
             self._upstreams,
             lambda: self.census.draining,
@@ -144,7 +162,7 @@ class Gateway:
         )
         self.app = Starlette(
             routes=[
-                WebSocketRoute("/v1/responses", _Endpoint(self)),
+                WebSocketRoute("/v1/responses", self._sockets),
                 WebSocketRoute("/{path:path}", self._nowhere),
                 *routes.routes,
                 Route("/v1/responses", upgrade_required, methods=["GET"]),
@@ -156,43 +174,6 @@ class Gateway:
             lifespan=self._lifespan,
         )
         self.app.router.redirect_slashes = False  # a path means what it says
-
-    async def serve(self, websocket: WebSocket, receive: Receive) -> None:
-        """Admit a client and serve it, or refuse the upgrade with a status and a JSON body."""
-        headers = websocket.scope["headers"]
-        try:
-            self._check_room()
-            admitted = await self._admission.admit(headers)
-        except UpgradeRefused as refused:
-            body = error(refused.code, refused.message, refused.status)
-            response = JSONResponse(body, refused.status, refused.headers)
-            self._refused(_host(websocket), refused.status, refused.code)
-            await websocket.send_denial_response(response)
-            return
-        await websocket.receive()
-        await websocket.accept(admitted.subprotocol, _EXTENSIONS)
-        socket: ClientSocket = websocket.scope["extensions"][EXTENSION]
-        self.census.accepted += 1
-        events = ConnectionLog(self._access, _name(admitted), self.census.accepted)
-        connection = ClientConnection(
-            socket,
-            self._upstreams,
-            self._stores,
-            self.settings,
-            admitted.key_id,
-            self._relayed(headers),
-            admitted.key,
-            Observers(events, self.metrics.observer("socket")),
-            self.metrics.sockets,
-        )
-        self.census.connections.add(connection)
-        events.opened(socket.peer, _host(websocket))
-        try:
-            with nullcontext() if admitted.key is None else admitted.key.holding(connection.revoke):
-                await connection.serve(receive)
-        finally:
-            self.census.connections.discard(connection)
-            events.closed(socket.code, socket.why)
 
     def reload(self) -> None:
         """Read again what may change while the gateway runs: the keys file, the certificate."""
@@ -225,18 +206,13 @@ class Gateway:
         self.metrics.refused(code)
         self._access.refused(host, status, code)
 
-    def _check_room(self) -> None:
-        if self.census.draining:
-            retry = {"Retry-After": RETRY_AFTER}
-            raise UpgradeRefused(
-                503, "server_shutting_down", "The gateway is shutting down.", retry
-            )
-        if self.peers.full:
-            raise no_room(f"The gateway serves {self.settings.max_connections} connections.")
-
     async def _nowhere(self, websocket: WebSocket) -> None:
-        self._refused(_host(websocket), 404, "not_found")
+        self._refused(host_of(websocket), 404, "not_found")
         await websocket.send_denial_response(missing(websocket.url.path))
+
+    def _limits_of(self, tenant: str) -> Limits:
+        given = self._authenticator.ring.limits(tenant)
+        return tenant_defaults(self.settings).with_given(given)
 
     def _relayed(self, headers: Headers) -> dict[str, str]:
         """Return the client headers that an upstream may see."""
@@ -257,6 +233,7 @@ class Gateway:
             await tasks.start(self._upstreams.run)
             tasks.start_soon(self._stores.run)
             tasks.start_soon(self._running.run)
+            tasks.start_soon(self._limits.run)
             for one in self._read_again:
                 tasks.start_soon(one.run)
             if self._engine is not None:
@@ -269,31 +246,12 @@ class Gateway:
                 self.metrics.loop_delay.stop()
                 await self._running.aclose()
                 await self._upstreams.aclose()
+                await self._limits.aclose()
                 await self._stores.aclose()
                 tasks.cancel_scope.cancel()
-
-
-class _Endpoint:
-    """The WebSocket route as a bare ASGI application, with nothing in between."""
-
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._gateway.serve(WebSocket(scope, receive, send), receive)
 
 
 def _connection(scope: Scope) -> Wire:
     """Return the connection that a request came by."""
     connection: Wire = scope["extensions"][EXTENSION]
     return connection
-
-
-def _host(websocket: WebSocket) -> str | None:
-    """Return the client's address, the one that a trusted proxy names if there is one."""
-    return None if websocket.client is None else websocket.client.host
-
-
-def _name(client: AdmittedClient) -> str:
-    """Return what the log calls a client's key."""
-    return client.key_id if client.key is None else client.key.key.name

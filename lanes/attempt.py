@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,13 +11,13 @@ import anyio
 
 from lanes.compaction.compactor import ManagedRequest
 from lanes.conversations.turn import ConversationNode
-from lanes.errors import cancelled
 from lanes.stores.background import ResponseInput
 from lanes.stream.run_states import STREAMING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
+    from lanes.compaction.compactor import Compactor
     from lanes.conversations.turn import ConversationTurn
     from lanes.errors import Fault
     from lanes.events import Stamp
@@ -28,23 +28,6 @@ if TYPE_CHECKING:
     from lanes.stream.profile import Profile
     from lanes.stream.run import Run
     from steering.ledger import Submission
-
-
-@dataclass(frozen=True, slots=True)
-class Successor:
-    """A create that the gateway makes to follow a steered response.
-
-    Attributes:
-        create: The create, with the settings of the steered one.
-        bound: The steers it carries.
-        parent: The steered response.
-        after: The steering of a backend that may have sent this successor already.
-    """
-
-    create: Create
-    bound: list[Submission]
-    parent: Node | None
-    after: BackendSteering | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -125,6 +108,18 @@ class Attempt:
         body = (self.turn or create).body
         return ManagedRequest(body, items, own, create.compacts, self.parent, self.run)
 
+    async def warm_up(self, compactor: Compactor, items: Callable[[], list[bytes]]) -> None:
+        """End as a warm-up does: without an answer. `items` returns the whole input."""
+        if self.managed:
+            await compactor.check(self.request(items()))
+        self.run.complete_empty()
+
+    async def followed(self) -> Stream | None:
+        """Return the backend's own successor, if there is one that carries just these steers."""
+        if self.after is None:
+            return None
+        return await self.after.follow([submission.id for submission in self.bound])
+
     async def append_turn(self, turn: ConversationTurn) -> None:
         """Add the turn to its conversation and let go of the end; held for good if it cannot be."""
         entries = await turn.append(self.run, self.entries)
@@ -143,56 +138,6 @@ class Attempt:
         if self.turn is not None:
             self.turn.release()
         return begun
-
-
-class StartGate:
-    """Holds the creates that wait for a store before they start, one on a lane.
-
-    Once stopped, none goes on.
-    """
-
-    def __init__(self) -> None:
-        #: Why no create starts any more.
-        self.fault: Fault | None = None
-        #: Whether some create must not start.
-        self.shut = False
-        self._scopes: dict[str | None, anyio.CancelScope] = {}
-        self._cancelled: set[str | None] = set()
-
-    def stop(self, fault: Fault) -> None:
-        """End every wait with `fault`."""
-        self.fault, self.shut = fault, True
-        for scope in tuple(self._scopes.values()):
-            scope.cancel()
-
-    def cancel(self, lane: str | None) -> None:
-        """Let the create that is about to start on this lane go no further."""
-        self._cancelled.add(lane)
-        self.shut = True
-        if lane in self._scopes:
-            self._scopes[lane].cancel()
-
-    def check(self, create: Create) -> None:
-        """Raise why this create must not start, if it must not."""
-        cancels = create.stream_id in self._cancelled
-        self._cancelled.discard(create.stream_id)
-        self.shut = self.fault is not None or bool(self._cancelled)
-        if self.fault is not None:
-            raise self.fault
-        if cancels:
-            raise cancelled()
-
-    @contextmanager
-    def waiting(self, create: Create) -> Iterator[None]:
-        """Wrap the waiting of a create. Raises what `check` does."""
-        lane = create.stream_id
-        with anyio.CancelScope() as scope:
-            self._scopes[lane] = scope
-            try:
-                yield
-            finally:
-                del self._scopes[lane]
-        self.check(create)
 
 
 def unsteerable(create: Create, profile: Profile) -> str | None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from lanes.attempt import StartGate
 from lanes.errors import own_fault
 from lanes.observer import NobodyWatches
+from lanes.starting import StartGate
 
 if TYPE_CHECKING:
-    from lanes.attempt import Attempt, Successor
+    from lanes.attempt import Attempt
     from lanes.errors import Fault, UpstreamFault
     from lanes.frames import Create
     from lanes.observer import ResponseObserver
     from lanes.ports import Outbox
+    from lanes.starting import Successor
     from lanes.stores.background import ResponseInput
     from steering.desk import Desk
     from steering.ledger import Submission
@@ -87,6 +88,8 @@ class Stopping(ABC):
         """Give a successor up: its steers go back with this reason."""
         if successor.after is not None:
             successor.after.give_up()
+        if successor.slot is not None:
+            successor.slot.end(None, goes_on=False)
         self._desk.fail(successor.bound, why)
 
     def _break(self, create: Create, bound: list[Submission], attempt: Attempt | None) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from weakref import proxy
 
-from lanes.attempt import Attempt, Successor, unsteerable
+from lanes.attempt import Attempt, unsteerable
 from lanes.compaction.compactor import Compactor
 from lanes.conversations.turn import ConversationNode, bind, too_long
 from lanes.errors import ClientFault, Fault
@@ -17,6 +17,7 @@ from lanes.events import Stamp, new_id
 from lanes.frames import Create
 from lanes.history.entries import input_items
 from lanes.history.lineage import resolve_input
+from lanes.starting import Successor
 from lanes.stopping import Stopping
 from lanes.stream.profile import Profile
 from lanes.stream.room import Room
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from lanes.history.lineage import Lineage, Node
     from lanes.observer import ResponseObserver
     from lanes.ports import Event, Outbox, Stream, Upstream
+    from lanes.quota import Quota, Slot
     from lanes.stream.room import OutputBounds
     from steering.desk import Desk
     from steering.ledger import Submission
@@ -52,6 +54,7 @@ class Worker(Stopping):
         continues: Tells whether a create that names this parent waits on this lane.
         headers: The client's, as far as the upstream may see them.
         bounds: How much output its responses may have.
+        quota: How much the client's tenant may do.
         observer: Hears how they end.
     """
 
@@ -66,6 +69,7 @@ class Worker(Stopping):
         headers: Mapping[str, str],
         bounds: OutputBounds,
         *,
+        quota: Quota,
         observer: ResponseObserver | None = None,
     ) -> None:
         super().__init__(desk, outbox, observer)
@@ -75,6 +79,8 @@ class Worker(Stopping):
         self._continues = continues
         self._headers = headers
         self._bounds = bounds
+        self._compactor = Compactor(upstream, archive, headers)
+        self._quota = quota
 
     async def carry(self, create: Create, successor: Successor | None = None) -> Successor | None:
         """Bring one create to its terminal event, or to one `error` event (protocol.md 4).
@@ -83,9 +89,12 @@ class Worker(Stopping):
         that takes over, if any. What breaks harms this lane; only cancellation gets out (D18).
         """
         attempt, bound, follows = None, successor.bound if successor is not None else [], None
+        slot = successor.slot if successor is not None else None
         try:
             if self._gate.shut:
                 self._gate.check(create)
+            if successor is None and self._quota.limited:
+                slot = await self._gate.enter(create, self._quota)
             if successor is None and self._desk.awaiting_outputs:
                 with self._gate.waiting(create):
                     bound = await self._desk.take(create.parent_id, create.stream_id)
@@ -93,7 +102,7 @@ class Worker(Stopping):
             attempt = await self._start(create, bound, parent)
             attempt.after = successor.after if successor is not None else None
             await self._run(attempt)
-            follows = await self._follow(attempt)
+            follows = await self._follow(attempt, slot)
         except Fault as fault:
             self._refuse_start(create, bound, fault.bare())
         except Exception:
@@ -102,11 +111,14 @@ class Worker(Stopping):
         finally:
             if successor is not None and successor.after is not None:
                 successor.after.give_up()
-            if attempt is not None:
-                self._leave(attempt, follows)
+            self._leave(attempt, follows, slot)
         return follows
 
-    def _leave(self, attempt: Attempt, follows: Successor | None) -> None:
+    def _leave(self, attempt: Attempt | None, follows: Successor | None, slot: Slot | None) -> None:
+        if slot is not None:
+            slot.end(attempt, goes_on=follows is not None)
+        if attempt is None:
+            return
         if not attempt.run.over:
             attempt.run.abandon()
         self._bounds.left += attempt.run.room.taken
@@ -131,9 +143,8 @@ class Worker(Stopping):
 
     async def _start(self, create: Create, bound: list[Submission], parent: Node | None) -> Attempt:
         entries = self._entries(create, bound, parent)
-        stamp = Stamp(create.stream_id)
+        stamp, name, clock = Stamp(create.stream_id), new_id("resp"), time.time
         emit, room = partial(self._outbox.put, stamp), Room(self._bounds)
-        name, clock = new_id("resp"), time.time
         run = Run(name, create.body, Profile(), emit, mint=new_id, clock=clock, room=room)
         attempt = Attempt(create, run, stamp, parent, entries, bound)
         run.began = partial(self._begin, attempt)
@@ -172,8 +183,7 @@ class Worker(Stopping):
 
     def _begin(self, attempt: Attempt) -> None:
         """Open the response for steers, and commit its own: `response.created` was sent."""
-        attempt.begun = time.monotonic()
-        create, run = attempt.create, attempt.run
+        attempt.begun, create, run = time.monotonic(), attempt.create, attempt.run
         self._desk.open(
             Target(
                 run.id,
@@ -200,7 +210,7 @@ class Worker(Stopping):
             self._record_end(attempt)
             attempt.stream.close()
 
-    async def _follow(self, attempt: Attempt) -> Successor | None:
+    async def _follow(self, attempt: Attempt, slot: Slot | None) -> Successor | None:
         """Return the successor that the steers of an ended run make, if any."""
         create, run = attempt.create, attempt.run
         if run.state not in KEPT:
@@ -218,27 +228,24 @@ class Worker(Stopping):
         if attempt.cancelled or not bound:
             return None
         following = Create(create.stream_id, inherited(create.body, run.id), run.id, follows=True)
-        return Successor(following, bound, attempt.node, attempt.steering)
+        return Successor(following, bound, attempt.node, attempt.steering, slot)
 
     async def _run(self, attempt: Attempt) -> None:
         with attempt.scope:
             try:
-                await (self._relay if attempt.create.generate else self._warm_up)(attempt)
+                if attempt.create.generate:
+                    await self._relay(attempt)
+                else:
+                    await attempt.warm_up(self._compactor, partial(self._items, attempt))
             except Fault as fault:
                 attempt.run.fail(fault.bare())
         if attempt.turn is not None:
             await attempt.append_turn(attempt.turn)
         self._record_end(attempt)
 
-    async def _warm_up(self, attempt: Attempt) -> None:
-        if attempt.managed:
-            await self._compactor.check(attempt.request(self._items(attempt)))
-        attempt.run.complete_empty()
-
     async def _relay(self, attempt: Attempt) -> None:
         stream = attempt.stream = await self._stream(attempt)
-        attempt.steering = stream.steering
-        run = attempt.run
+        attempt.steering, run = stream.steering, attempt.run
         run.trust(stream.profile)
 
         def sink(events: list[Event]) -> None:
@@ -262,18 +269,12 @@ class Worker(Stopping):
 
     async def _stream(self, attempt: Attempt) -> Stream:
         """Return the answer: the backend's own successor if it carries just these steers."""
-        if attempt.after is not None:
-            stream = await attempt.after.follow([steer.id for steer in attempt.bound])
-            if stream is not None:
-                return stream
+        if attempt.after is not None and (stream := await attempt.followed()) is not None:
+            return stream
         if attempt.managed:
             return await self._compactor.open(attempt.request(self._items(attempt)))
         body = (attempt.turn or attempt.create).body
         return await self._upstream.open(body, self._items(attempt), self._headers)
-
-    @property
-    def _compactor(self) -> Compactor:
-        return Compactor(self._upstream, self._archive, self._headers)
 
     def _items(self, attempt: Attempt) -> list[bytes]:
         """Return the whole effective input."""

@@ -21,6 +21,7 @@ from lanes.errors import ClientFault, UpstreamFault, cancelled
 from lanes.frames import Cancel, Create
 from lanes.history.archive import KeyArchive
 from lanes.history.lineage import Lineage
+from lanes.quota import NO_LIMITS
 from lanes.stream.room import OutputBounds
 from lanes.worker import Worker
 from steering.desk import Desk
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from lanes.errors import Fault
     from lanes.observer import ResponseObserver
     from lanes.ports import Upstream
+    from lanes.quota import Quota
 
 #: The message in the socket's queue that ends a connection at its age limit.
 EXPIRED = "multilane.expired"
@@ -62,6 +64,7 @@ class ClientConnection:
         key_id: Names the client's key.
         headers: The client's, as far as upstreams may see them.
         key: The client's key, if it has a name.
+        quota: How much its tenant may do.
         observer: Hears how its responses end.
         sent: Where what is sent is counted.
     """
@@ -75,6 +78,7 @@ class ClientConnection:
         key_id: str,
         headers: Mapping[str, str],
         key: LiveKey | None = None,
+        quota: Quota = NO_LIMITS,
         observer: ResponseObserver | None = None,
         sent: Traffic | None = None,
     ) -> None:
@@ -102,6 +106,7 @@ class ClientConnection:
             self._board.continues,
             headers,
             OutputBounds(settings.max_output_bytes, settings.max_running_output_bytes),
+            quota=quota,
             observer=observer,
         )
         self._key = key

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from gateway.config.setting_types import SIZE, written
-from gateway.config.settings import FILE_ONLY, Settings, flag, variable
+from gateway.config.settings import FILE_ONLY, LIMITS, Settings, flag, variable
 from gateway.upstream.dialect import AUTO, dialect_names
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def metavar(name: str) -> str:
     names |= {"metrics_host": "HOST", "trusted_proxy": "ADDRESS", "passthrough": "PATH"}
     names |= {"redis_url": "URL", "state_dir": "DIR", "keys_file": "FILE"}
     names |= {"tls_cert": "FILE", "tls_key": "FILE"}
+    names |= dict.fromkeys(LIMITS.values(), "N")
     return kinds.get(field.annotation) or names.get(name, "NAME")
 
 

@@ -24,6 +24,8 @@ from gateway.config.setting_types import (
     DialectName,
     Host,
     Integer,
+    Limit,
+    LimitsWithoutStore,
     LogFormat,
     LogLevel,
     MessageSize,
@@ -44,12 +46,15 @@ from gateway.config.setting_types import (
     is_loopback,
 )
 from gateway.config.upstream_settings import UpstreamSettings  # noqa: TC001  (pydantic reads it)
+from gateway.limits.limits import NAMES
 from gateway.upstream.dialect import AUTO, dialect_names
 from gateway.upstream.transport import defaults
 
 PREFIX: Final = "MULTILANE_"
 #: Fields without flag, variable and row; docs/backends.md has a table for each.
 FILE_ONLY: Final = ("upstreams",)
+#: A limit of tenants -> the field of its default.
+LIMITS: Final = {name: f"tenant_{name}" for name in NAMES}
 
 
 class Settings(BaseSettings):
@@ -110,6 +115,15 @@ class Settings(BaseSettings):
         (), description="Browser origin to admit besides the gateway's own, repeatable; * for all."
     )
     max_connections: Count = Field(10000, ge=1, description="Connections at a time.")
+    tenant_connections: Limit | None = Field(
+        None, description="Connections of each tenant, unless its keys say otherwise."
+    )
+    tenant_running: Limit | None = Field(None, description="Running responses of each tenant.")
+    tenant_creates: Limit | None = Field(None, description="Creates a minute of each tenant.")
+    tenant_tokens: Limit | None = Field(None, description="Tokens a minute of each tenant.")
+    limits_without_store: LimitsWithoutStore = Field(
+        "open", description="Whether tenants with limits are let in while the store is away."
+    )
     max_pending_per_address: Count = Field(
         1024, ge=1, description="Connections per address that have not shown a key yet."
     )

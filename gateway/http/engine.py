@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gateway.config.settings import Settings
+    from gateway.limits.tenants import TenantLimits
     from gateway.persistence.stores import Stores
     from gateway.telemetry.access_log import AccessLog
     from gateway.telemetry.metrics import Metrics
@@ -34,6 +35,7 @@ class Engine:
         settings: The gateway's.
         access: Where the log lines about responses go.
         metrics: Where responses are counted.
+        limits: How much each tenant may do.
     """
 
     upstream: Upstream
@@ -41,6 +43,7 @@ class Engine:
     settings: Settings
     access: AccessLog
     metrics: Metrics
+    limits: TenantLimits
 
     def worker(self, key_id: str, headers: Mapping[str, str], outbox: Outbox) -> Worker:
         """Return a worker for one response: there is no lane where another could wait.
@@ -64,6 +67,7 @@ class Engine:
             _nothing_waits,
             headers,
             bounds,
+            quota=self.limits.of(key_id),
             observer=Observers(ResponseLog(self.access, key_id), self.metrics.observer("http")),
         )
 

@@ -10,7 +10,7 @@ import anyio
 from gateway.http.errors import refusal
 from gateway.http.passed_headers import returned_headers
 from gateway.upstream.transport.faults import backend_fault
-from lanes.errors import UpstreamFault
+from lanes.errors import Fault, UpstreamFault
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gateway.http.running import RunningResponses
     from gateway.upstream.transport.http.outgoing import OutgoingRequest, Upload
     from gateway.upstream.transport.http.reply import HttpReply
+    from lanes.quota import Quota
 
 #: Statuses of answers without a body.
 _BODILESS: Final = (204, 304)
@@ -35,6 +36,7 @@ class PassedAnswer:
         send: Sends it to the backend.
         wires: Finds the client's connection.
         running: Counts it while it runs.
+        quota: How much the client's tenant may do.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class PassedAnswer:
         send: Callable[[OutgoingRequest], Awaitable[HttpReply]],
         wires: Wires,
         running: RunningResponses,
+        quota: Quota,
         *,
         whole: bool,
     ) -> None:
@@ -51,6 +54,7 @@ class PassedAnswer:
         self._send = send
         self._wires = wires
         self._running = running
+        self._quota = quota
         self._waiting = anyio.CancelScope()
         self._reply: HttpReply | None = None
         self._stopped: UpstreamFault | None = None
@@ -64,6 +68,18 @@ class PassedAnswer:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Wait for the backend's answer, and relay it."""
+        try:
+            slot = await self._quota.enter() if self._quota.limited else None
+        except Fault as fault:
+            await self._refuse(fault.bare(), scope, receive, send)
+            return
+        try:
+            await self._pass(scope, receive, send)
+        finally:
+            if slot is not None:
+                slot.end(None, goes_on=False)
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._running.running(self):
             async with anyio.create_task_group() as tasks:
 
@@ -98,9 +114,7 @@ class PassedAnswer:
             reply.close()
             self._reply = None
 
-    async def _refuse(
-        self, fault: UpstreamFault, scope: Scope, receive: Receive, send: Send
-    ) -> None:
+    async def _refuse(self, fault: Fault, scope: Scope, receive: Receive, send: Send) -> None:
         self._wires.finish(self._wires.of(scope))
         await refusal(fault)(scope, receive, send)
 

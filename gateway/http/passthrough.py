@@ -18,6 +18,7 @@ from gateway.http.passed_headers import sent_headers
 from gateway.upstream.transport.http.outgoing import OutgoingRequest
 from lanes.cpu_thread import run_in_cpu_thread
 from lanes.errors import ClientFault
+from lanes.quota import NO_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from gateway.config.settings import Settings
     from gateway.http.answers import Wires
     from gateway.http.running import RunningResponses
+    from gateway.limits.tenants import TenantLimits
     from gateway.upstream.routing.router import Router
 
     Answer = Callable[[str, Request], Awaitable[ASGIApp]]
@@ -47,6 +49,7 @@ class Passthrough:
         wires: Find the clients' connections.
         relayed: Picks the headers that upstreams may see.
         settings: The gateway's.
+        limits: How much each tenant may do.
     """
 
     def __init__(
@@ -56,7 +59,9 @@ class Passthrough:
         wires: Wires,
         relayed: Callable[[Headers], dict[str, str]],
         settings: Settings,
+        limits: TenantLimits,
     ) -> None:
+        self._limits = limits
         self._upstreams = upstreams
         self._running = running
         self._wires = wires
@@ -76,7 +81,7 @@ class Passthrough:
             *(_PassedRoute(partial(_below, one), endpoint, list(_METHODS)) for one in others),
         ]
 
-    async def _answer(self, _key_id: str, request: Request) -> ASGIApp:
+    async def _answer(self, key_id: str, request: Request) -> ASGIApp:
         self._running.check()
         path = relative(request.scope["raw_path"])
         assert path is not None, "the route has looked at it"
@@ -101,7 +106,11 @@ class Passthrough:
         outgoing = OutgoingRequest(
             request.method, f"/{path}", query.decode(), sent, body.data, body.length
         )
-        return PassedAnswer(outgoing, member.pass_on, self._wires, self._running, whole=body.whole)
+        # Others than POST look something up, and ask no model.
+        quota = self._limits.of(key_id) if request.method == "POST" else NO_LIMITS
+        return PassedAnswer(
+            outgoing, member.pass_on, self._wires, self._running, quota, whole=body.whole
+        )
 
 
 class _PassedRoute(Route):

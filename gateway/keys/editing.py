@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from gateway.keys.keys_file import BadKeysFile, NamedKey, parse
+from gateway.limits.limits import NAMES as LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -29,7 +30,8 @@ def new_key() -> str:
 def add(path: Path, key: NamedKey) -> None:
     """Write a key into a file, which is made if there is none.
 
-    It says what was its tenant's before, as the others of the tenant do: each of these may go.
+    It says what was its tenant's before and the tenant's limits, as the others of the tenant do:
+    each of these may go.
 
     Raises:
         BadKeysFile: The file cannot be used, or has this name or this key.
@@ -38,8 +40,7 @@ def add(path: Path, key: NamedKey) -> None:
 
     def with_it(text: str) -> str:
         earlier = _of_tenant(text, key.tenant)
-        former = dict.fromkeys((*key.formerly, *_former(earlier)))
-        return f"{text or _HEADER}{replace(key, formerly=tuple(former)).line()}\n"
+        return f"{text or _HEADER}{_with_those_of(key, earlier).line()}\n"
 
     _edit(path, with_it)
 
@@ -47,7 +48,8 @@ def add(path: Path, key: NamedKey) -> None:
 def remove(path: Path, name: str) -> None:
     """Take a key out of a file; comments and other lines stay.
 
-    What was the tenant's before stays its own, by the line of another of its keys.
+    What was the tenant's before stays its own, and so do its limits, by the line of another of its
+    keys.
 
     Raises:
         BadKeysFile: The file cannot be used, or has no such key.
@@ -61,11 +63,11 @@ def remove(path: Path, name: str) -> None:
             raise BadKeysFile(f"there is no key called {name!r}")
         (gone,) = (key for key in parse(text.encode()) if key.name == name)
         others = [key for key in _of_tenant(text, gone.tenant) if key.name != name]
-        if others and not set(gone.formerly) <= set(_former(others)):
-            heir = others[0]
-            former = tuple(dict.fromkeys((*heir.formerly, *gone.formerly)))
-            line = f"{replace(heir, formerly=former).line()}\n"
-            kept = [line if _name(one) == heir.name else one for one in kept]
+        if others and _with_those_of(others[0], others) != _with_those_of(
+            others[0], [*others, gone]
+        ):
+            line = f"{_with_those_of(others[0], [gone]).line()}\n"
+            kept = [line if _name(one) == others[0].name else one for one in kept]
         return "".join(kept) or _HEADER
 
     _edit(path, without)
@@ -76,8 +78,13 @@ def _of_tenant(text: str, tenant: str) -> list[NamedKey]:
     return [key for key in keys if key.tenant == tenant]
 
 
-def _former(keys: Iterable[NamedKey]) -> list[str]:
-    return [one for key in keys for one in key.formerly]
+def _with_those_of(key: NamedKey, others: Iterable[NamedKey]) -> NamedKey:
+    """Return a key that says of its tenant what others of its keys say, too."""
+    every = (key, *others)
+    former = dict.fromkeys(one for other in every for one in other.formerly)
+    said = {name: most for other in reversed(every) for name, most in other.limits}
+    limits = tuple((name, said[name]) for name in LIMITS if name in said)
+    return replace(key, formerly=tuple(former), limits=limits)
 
 
 def _name(line: str) -> str | None:

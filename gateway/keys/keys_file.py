@@ -16,15 +16,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from gateway.limits.limits import NAMES as LIMITS
+from gateway.limits.limits import GivenLimits, read_limit, shown_limit
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 #: Far more than any number of keys needs.
 MAX_BYTES: Final = 1 << 20
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _FORMER: Final = re.compile(r"[0-9a-f]{16}")
-_OPTIONS: Final = ("tenant", "expires", "models", "formerly")
+_OPTIONS: Final = ("tenant", "expires", "models", "formerly", *LIMITS)
 
 
 class BadKeysFile(ValueError):
@@ -42,6 +45,7 @@ class NamedKey:
         expires: When it stops to be valid, in seconds since 1970; None for never.
         models: The models that it may ask for, `*` standing for any end; empty for all.
         formerly: The ids of nameless keys whose records are the tenant's, too.
+        limits: The tenant's limits as far as the line says them.
     """
 
     name: str
@@ -50,6 +54,7 @@ class NamedKey:
     expires: float | None = None
     models: tuple[str, ...] = ()
     formerly: tuple[str, ...] = ()
+    limits: GivenLimits = ()
 
     @property
     def owner(self) -> str:
@@ -75,6 +80,7 @@ class NamedKey:
             words.append(f"models={','.join(self.models)}")
         if self.formerly:
             words.append(f"formerly={','.join(self.formerly)}")
+        words += [f"{limit}={shown_limit(most)}" for limit, most in self.limits]
         return " ".join(words)
 
 
@@ -147,6 +153,7 @@ def parse_line(line: str) -> NamedKey:
         read_time(given["expires"]) if "expires" in given else None,
         models_of(given.get("models", "")),
         _former(given.get("formerly", "")),
+        _limits(name, given),
     )
 
 
@@ -201,6 +208,13 @@ def _former(text: str) -> tuple[str, ...]:
     return ids
 
 
+def _limits(name: str, given: Mapping[str, str]) -> GivenLimits:
+    try:
+        return tuple((one, read_limit(one, given[one])) for one in LIMITS if one in given)
+    except ValueError as bad:
+        raise BadKeysFile(f"{name}: {bad}") from None
+
+
 class _Earlier:
     """What earlier lines said, which no later one may contradict."""
 
@@ -208,6 +222,7 @@ class _Earlier:
         self._lines: dict[str, int] = {}
         self._digests: dict[bytes, str] = {}
         self._former: dict[str, NamedKey] = {}
+        self._limits: dict[tuple[str, str], tuple[NamedKey, int | None]] = {}
 
     def add(self, key: NamedKey, line: int) -> None:
         """Note a line; raise BadKeysFile if it contradicts one before."""
@@ -222,6 +237,13 @@ class _Earlier:
             other = self._former.setdefault(one, key)
             if other.tenant != key.tenant:
                 raise BadKeysFile(f"{key.name} and {other.name} claim the records of the same key")
+        for limit, most in key.limits:
+            other, its = self._limits.setdefault((key.tenant, limit), (key, most))
+            if its != most:
+                raise BadKeysFile(
+                    f"{key.name} and {other.name} are keys of one tenant, and its limits must be"
+                    f" the same: {limit}={shown_limit(its)} or {limit}={shown_limit(most)}"
+                )
         self._lines[key.name] = line
         self._digests[key.digest] = key.name
 

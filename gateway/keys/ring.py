@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from gateway.keys.keys_file import NamedKey
+    from gateway.limits.limits import GivenLimits
 
     #: Ends something that was opened under a key.
     End = Callable[[UpstreamFault], None]
@@ -112,6 +113,9 @@ class KeyRing:
         self._homes: dict[str, tuple[str, ...]] = {}
         #: What ends by itself, besides the keys of the file: client secrets in use.
         self._watched: WeakSet[LiveKey] = WeakSet()
+        self._limits: dict[str, dict[str, int | None]] = {}
+        #: Called once other named keys are in force.
+        self.changed: Callable[[], None] = _nobody_asks
 
     @property
     def open(self) -> bool:
@@ -152,6 +156,10 @@ class KeyRing:
         """Return under which keys an owner's records are, its own first."""
         return self._homes.get(owner, (owner,))
 
+    def limits(self, owner: str) -> GivenLimits:
+        """Return the limits of a tenant, as far as the lines of its keys say them."""
+        return tuple(self._limits.get(owner, {}).items())
+
     def replace(self, keys: Iterable[NamedKey]) -> Change:
         """Let these named keys be in force, and end what is open under those that are gone.
 
@@ -169,6 +177,10 @@ class KeyRing:
             now[key.digest] = live
         self._named = now
         self._homes = _homes(live.key for live in now.values())
+        self._limits = {}
+        for live in now.values():
+            self._limits.setdefault(live.key.owner, {}).update(live.key.limits)
+        self.changed()
         gone = [live for digest, live in before.items() if now.get(digest) is not live]
         ended = sum(live.revoke() for live in gone)
         new = [live.key.name for digest, live in now.items() if before.get(digest) is not live]
@@ -188,6 +200,10 @@ def _homes(keys: Iterable[NamedKey]) -> dict[str, tuple[str, ...]]:
     for key in keys:
         former.setdefault(key.owner, {}).update(dict.fromkeys(key.formerly))
     return {owner: (owner, *others) for owner, others in former.items() if others}
+
+
+def _nobody_asks() -> None:
+    """Do nothing about other keys."""
 
 
 @dataclass(frozen=True, slots=True)

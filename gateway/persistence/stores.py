@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from gateway.limits.redis import RedisLimitStore
+from gateway.limits.store import MemoryLimitStore
 from gateway.persistence.redis_client import close, connect
 from gateway.persistence.store_condition import StoreCondition, StoreState
 from gateway.persistence.store_watch import StoreWatch
@@ -38,6 +40,7 @@ from steering.stores.redis import RedisSteerStore
 
 if TYPE_CHECKING:
     from gateway.config.settings import Settings
+    from gateway.limits.store import LimitStore
     from lanes.stores.background import BackgroundStore
     from lanes.stores.base import ResponseStore
     from lanes.stores.claims import ClaimStore
@@ -63,10 +66,12 @@ class Stores:
         seals: Seal what clients keep.
         background: How responses are that run in the background.
         counters: What happened to them.
+        limits: What all processes know of the tenants' limits.
+        owner: The id of this process, unlike that of any other.
     """
 
     def __init__(self, settings: Settings, homes: Homes | None = None) -> None:
-        owner = secrets.token_hex(8)
+        self.owner = owner = secrets.token_hex(8)
         self.counters = StoreCounters()
         sealing = [key.get_secret_value() for key in settings.compaction_keys]
         self._lease: Lease | None = None
@@ -80,10 +85,12 @@ class Stores:
         conversations: ConversationStore
         self.claims: ClaimStore
         self.background: BackgroundStore
+        self.limits: LimitStore
         if settings.redis_url == "memory":
             self._client = None
             self.steers = MemorySteerStore()
             self.claims = MemoryClaimStore()
+            self.limits = MemoryLimitStore()
             self.background = MemoryBackgroundStore()
             responses = MemoryResponseStore(store_ttl=settings.store_ttl)
             conversations = MemoryConversationStore(store_ttl=settings.store_ttl)
@@ -95,6 +102,7 @@ class Stores:
             self._lease = Lease(client, owner, guard=guard)
             self.steers = RedisSteerStore(client, self._lease, guard=guard)
             self.claims = RedisClaimStore(client, guard=guard)
+            self.limits = RedisLimitStore(client, guard=guard)
             self.background = RedisBackgroundStore(client, self._lease, guard=guard)
             ttl = round(settings.store_ttl)
             responses = RedisResponseStore(client, store_ttl=ttl, guard=guard)

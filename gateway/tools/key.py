@@ -27,12 +27,22 @@ from gateway.keys.keys_file import (
     read_time,
     shown_time,
 )
+from gateway.limits.limits import UNLIMITED, read_limit, shown_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
+
+    from gateway.limits.limits import GivenLimits
 
 _SPAN: Final = re.compile(r"([1-9][0-9]{0,8})([smhd])")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+#: The limits of a tenant, as --help explains them.
+_LIMITS: Final = {
+    "connections": "WebSockets that its tenant may have open",
+    "running": "Responses that its tenant may run at a time",
+    "creates": "Creates a minute of its tenant",
+    "tokens": "Tokens a minute of its tenant",
+}
 _EPILOG: Final = "The gateway reads the file again by itself, within seconds."
 
 
@@ -74,6 +84,10 @@ def _described(command: Callable[..., Any]) -> Callable[..., Any]:
             "--expires",
             metavar="TIME",
             help="When it expires: 2027-01-31, 2027-01-31T12:00:00Z, or 90d, 12h from now.",
+        ),
+        *(
+            click.option(f"--{name}", metavar="N", help=f"{text}; or {UNLIMITED} [the default's].")
+            for name, text in reversed(_LIMITS.items())
         ),
         click.option("--tenant", metavar="NAME", help="Whose it is [the name of the key]."),
         click.argument("name"),
@@ -130,15 +144,17 @@ def list_keys(path: str) -> None:
     """List the keys of a file."""
     with _refusals(path):
         keys = watch.read(path)
-    rows = [("NAME", "TENANT", "EXPIRES", "MODELS")]
+    rows = [("NAME", "TENANT", "EXPIRES", "MODELS", "LIMITS")]
     for one in keys:
         until = "never" if one.expires is None else shown_time(one.expires)
         state = f"{until} (over)" if one.expired(time.time()) else until
-        rows.append((one.name, one.tenant, state, ",".join(one.models) or "all"))
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        limits = [f"{name}={shown_limit(most)}" for name, most in one.limits]
+        models = ",".join(one.models) or "all"
+        rows.append((one.name, one.tenant, state, models, ",".join(limits) or "default"))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        click.echo("  ".join([*cells, row[3]]))
+        click.echo("  ".join([*cells, row[4]]))
 
 
 @key.command(help="Revoke the key called NAME: what is open under it ends.", epilog=_EPILOG)
@@ -165,6 +181,7 @@ def _described_key(
     tenant: str | None,
     expires: str | None,
     models: tuple[str, ...],
+    **limits: str | None,
 ) -> NamedKey:
     """Return a key as its line will be read."""
     made = NamedKey(
@@ -174,8 +191,17 @@ def _described_key(
         None if expires is None else _time(expires),
         models_of(",".join(models)),
         formerly,
+        _given(limits),
     )
     return parse_line(made.line())
+
+
+def _given(limits: Mapping[str, str | None]) -> GivenLimits:
+    try:
+        named = ((name, text) for name, text in limits.items() if text is not None)
+        return tuple((name, read_limit(name, text)) for name, text in named)
+    except ValueError as bad:
+        raise BadKeysFile(f"--{bad}".replace("=", "", 1)) from None
 
 
 def _time(text: str) -> float:

@@ -73,6 +73,23 @@ def test_a_line_by_hand_leaves_what_it_brought_along_to_another() -> None:
     assert left.formerly == ("0" * 16,)
 
 
+def test_limits_are_the_tenants_and_stay_with_it() -> None:
+    made = run("new", "acme", "--creates", "60", "--running", "0", "--tokens", "unlimited")
+    assert made.exit_code == 0, made.output
+    said = (("running", 0), ("creates", 60), ("tokens", None))
+    run("new", "acme-2", "--tenant", "acme", "--connections", "5")
+    first, second = parse(Path("keys").read_bytes())
+    assert first.limits == said
+    assert second.limits == (("connections", 5), *said)
+    row = run("list").stdout.splitlines()[-1]
+    assert row.split()[-1] == "connections=5,running=0,creates=60,tokens=unlimited"
+    assert run("revoke", "acme-2").exit_code == 0
+    (left,) = parse(Path("keys").read_bytes())
+    assert left.limits == second.limits
+    run("new", "other")
+    assert parse(Path("keys").read_bytes())[-1].limits == ()
+
+
 @pytest.mark.parametrize("stdin", ["", "two words\n", "hüsh\n"])
 def test_what_is_no_key_is_not_added(stdin: str) -> None:
     refused = run("add", "acme", stdin=stdin)
@@ -89,9 +106,9 @@ def test_listing_and_revoking() -> None:
     run("new", "ci", "--tenant", "acme", "--expires", "2001-01-01", "--model", "m")
     rows = [line.split() for line in run("list").stdout.splitlines()]
     assert rows == [
-        ["NAME", "TENANT", "EXPIRES", "MODELS"],
-        ["acme", "acme", "never", "all"],
-        ["ci", "acme", "2001-01-01T00:00:00Z", "(over)", "m"],
+        ["NAME", "TENANT", "EXPIRES", "MODELS", "LIMITS"],
+        ["acme", "acme", "never", "all", "default"],
+        ["ci", "acme", "2001-01-01T00:00:00Z", "(over)", "m", "default"],
     ]
     assert run("revoke", "ci").exit_code == 0
     assert Path("keys").read_text() == text
@@ -104,6 +121,8 @@ def test_listing_and_revoking() -> None:
     ("words", "why"),
     [
         (("new", "acme"), "the name acme is on line 2 already"),
+        (("new", "b", "--creates", "-1"), "--creates must be a number from 0 to 1000000000, or un"),
+        (("new", "b", "--tokens", "1e3"), "--tokens must be a number from 0"),
         (("new", "a b"), "'a b' is no name"),
         (("new", "b", "--tenant", "a/b"), "'a/b' is no name of a tenant"),
         (("new", "b", "--expires", "soon"), "'soon' is no time"),

@@ -17,6 +17,8 @@ from gateway.keys.keys_file import (
     parse_line,
     read_time,
 )
+from gateway.limits.limits import MOST
+from gateway.limits.limits import NAMES as NAMES_OF_LIMITS
 
 A, B = digest_of(b"a").hex(), digest_of(b"b").hex()
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", fullmatch=True)
@@ -29,6 +31,9 @@ KEYS = st.builds(
     st.none() | st.integers(0, 4_000_000_000).map(float),
     st.lists(MODELS, max_size=3).map(tuple),
     st.lists(st.from_regex(r"[0-9a-f]{16}", fullmatch=True), max_size=2).map(tuple),
+    st.dictionaries(st.sampled_from(NAMES_OF_LIMITS), st.none() | st.integers(0, MOST)).map(
+        lambda given: tuple((name, given[name]) for name in NAMES_OF_LIMITS if name in given)
+    ),
 )
 
 
@@ -92,7 +97,15 @@ def test_any_bytes_are_keys_or_refused_in_one_line(content: bytes) -> None:
         (f"a/b: {A}\n", 1, "is no name"),
         (f"a: {A} expire=2027-01-31\n", 1, "did you mean expires=?"),
         (f"a: {A} expires\n", 1, "did you mean expires=?"),
-        (f"a: {A} zzz=1\n", 1, "there are tenant, expires, models, formerly"),
+        (f"a: {A} zzz=1\n", 1, "there are tenant, expires, models, formerly, connections"),
+        (f"a: {A} create=1\n", 1, "did you mean creates=?"),
+        (f"a: {A} creates=\n", 1, "creates= has no value"),
+        (f"a: {A} creates=-1\n", 1, "a: creates= must be a number from 0 to 1000000000"),
+        (f"a: {A} running=1.5\n", 1, "or unlimited"),
+        (f"a: {A} tokens=10k\n", 1, "tokens= must be a number"),
+        (f"a: {A} connections=1000000001\n", 1, "connections= must be a number"),
+        (f"a: {A} creates=1\n#\nb: {B} tenant=a creates=2\n", 3, "creates=1 or creates=2"),
+        (f"a: {A} tokens=unlimited\nb: {B} tenant=a tokens=0\n", 2, "must be the same: tokens=un"),
         (f"a: {A} expires=2027-02-30\n", 1, "is no time"),
         (f"a: {A} expires=soon\n", 1, "is no time"),
         (f"a: {A} expires=\n", 1, "expires= has no value"),

@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from gateway.config.loading import SECRETS, BadStart, load
-from gateway.config.settings import FILE_ONLY, Settings, flag, variable
+from gateway.config.settings import FILE_ONLY, LIMITS, Settings, flag, variable
 
 
 def keys(settings: Settings) -> list[str]:
@@ -51,6 +51,8 @@ def test_every_field_can_come_from_the_environment_and_the_file(
         "metrics_access": "open",
         "metrics_port": "2000",
         "metrics_host": "localhost",
+        "limits_without_store": "closed",
+        **dict.fromkeys(LIMITS.values(), "0"),
         "compaction_keys": "words that nobody guesses".replace(" ", "-"),
     }
     defaults = Settings()

@@ -6,8 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lanes import worker
-from lanes.attempt import Attempt, StartGate
+from lanes.attempt import Attempt
 from lanes.board import Board
+from lanes.starting import StartGate
 from lanes.stream.items import Item
 from lanes.stream.output import Output
 from lanes.stream.run import Run

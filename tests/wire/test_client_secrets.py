@@ -146,7 +146,7 @@ async def test_what_it_opened_ends_with_its_time_or_its_makers_key(tmp_path: Pat
             assert lane.exchange is not None
             now = ring._clock()
             ring._clock = lambda: now + 11
-            own.stand.server.gateway._admission._secrets._clock = ring._clock
+            own.stand.server.gateway._sockets._admission._secrets._clock = ring._clock
             await turned_out(by_brief, "client_secret_expired")
             assert await refused(url, one, None) == (401, "api_key_revoked")
             assert await refused(url, brief, None) == (401, "client_secret_expired")
