@@ -22,11 +22,8 @@ _NEVER: Final = 60
 def no_connection(tenant: str, limits: Limits) -> ClientFault:
     """Return why a tenant may open no further WebSocket."""
     limit = limits.connections or 0
-    message = (
-        f"{_who(tenant)} may open no connections: its limit is 0."
-        if limit == 0
-        else f"{_who(tenant)} has {limit} connections open, the most that it may."
-    )
+    may = f"have {limit} open at a time" if limit else "open none, as its limit is 0"
+    message = f"Too many connections: {_who(tenant)} may {may}."
     headers = {"retry-after": str(_STORE if limit else _NEVER)}
     return ClientFault(message, code="too_many_connections", status=429, headers=headers)
 

@@ -93,11 +93,13 @@ class TenantQuota:
         """Let these limits hold from now on."""
         self._limits = limits
         self.limited = limits.of_creates
+        self._bounded = self.limited or limits.connections is not None
 
     @property
     def busy(self) -> bool:
-        """Whether anything is held, or has to be told to the store."""
-        return any(self._held.values()) or self._untold or self._asking
+        """Whether the store has to be told of anything: what is held, or has changed."""
+        told = any(self._held.values()) or self._untold or self._asking
+        return self._bounded and told
 
     async def connect(self) -> HeldSlot:
         """Return the slot of a WebSocket (see `enter`)."""
@@ -141,6 +143,8 @@ class TenantQuota:
             await self._talk()
 
     def _tell_soon(self) -> None:
+        if not self._bounded:
+            return  # no store is asked about whoever has no limits
         self._untold = True
         self._hub.busy.add(self)
         if self._store.shared and self._timer is None and not self._asking:

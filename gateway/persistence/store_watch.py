@@ -54,6 +54,8 @@ redis.call('HDEL', KEYS[2], 'b')
 redis.call('EXPIRE', KEYS[2], 60)
 redis.call('PTTL', KEYS[2])
 redis.call('EXISTS', KEYS[2])
+redis.call('HGETALL', KEYS[2])
+redis.call('TIME')
 return 'ok'
 """)
 

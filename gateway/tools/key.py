@@ -86,7 +86,11 @@ def _described(command: Callable[..., Any]) -> Callable[..., Any]:
             help="When it expires: 2027-01-31, 2027-01-31T12:00:00Z, or 90d, 12h from now.",
         ),
         *(
-            click.option(f"--{name}", metavar="N", help=f"{text}; or {UNLIMITED} [the default's].")
+            click.option(
+                f"--{name}",
+                metavar="N",
+                help=f"{text}; or {UNLIMITED} [as --tenant-{name} of serve].",
+            )
             for name, text in reversed(_LIMITS.items())
         ),
         click.option("--tenant", metavar="NAME", help="Whose it is [the name of the key]."),

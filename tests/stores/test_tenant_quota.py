@@ -229,3 +229,23 @@ async def test_what_is_given_back_after_the_end_is_told_to_nobody() -> None:
         while at.quota._timer is not None:  # noqa: ASYNC110 - there is no event for it
             await anyio.sleep(0.001)
     assert len(at.store.reports) == 1
+
+
+async def test_nothing_is_told_of_who_has_no_limits() -> None:
+    """Unless it gets some: then all that it holds counts."""
+    async with place(Limits()) as at:
+        held, left = await at.quota.connect(), await at.quota.connect()
+        left.leave()
+        assert (at.quota.limited, at.quota.busy, at.quota._timer) == (False, False, None)
+        at.tenants.refresh()
+        await anyio.wait_all_tasks_blocked()
+        assert at.store.reports == []
+        at.limits = Limits(connections=1)
+        at.tenants.renew()
+        with pytest.raises(ClientFault, match="may have 1 open at a time"):
+            await at.quota.connect()
+        held.leave()
+        await at.quota.connect()
+        at.limits = Limits()
+        at.tenants.renew()
+        assert not at.quota.busy

@@ -108,7 +108,7 @@ async def test_connections(tmp_path: Path) -> None:
                 status, error, headers = await refusal(own.stand, bearer(secret))
                 assert (status, error["code"]) == (429, "too_many_connections")
                 assert error["message"] == (
-                    "tenant 'acme' has 1 connections open, the most that it may."
+                    "Too many connections: tenant 'acme' may have 1 open at a time."
                 )
                 assert headers["Retry-After"] == "5"
             async with own.client("sk-b"), own.client("sk-b"):
@@ -212,7 +212,7 @@ async def test_nothing_is_allowed_and_that_is_said(tmp_path: Path) -> None:
             if name == "connections":
                 status, error, headers = await refusal(own.stand, bearer("sk-a"))
                 assert (status, error["code"]) == (429, "too_many_connections")
-                assert "may open no connections: its limit is 0" in error["message"]
+                assert "tenant 'acme' may open none, as its limit is 0" in error["message"]
                 assert headers["Retry-After"] == "60"
                 continue
             status, body, headers = await asked(own.stand.url, "sk-a")
