@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket
 
 from gateway.client.connection import ClientConnection
 from gateway.client.http_protocol import RETRY_AFTER, no_room
+from gateway.client.options import connection_options
 from gateway.client.peers import EXTENSION
 from gateway.client.refusal import UpgradeRefused, error
 from gateway.telemetry.access_log import ConnectionLog
 from lanes.errors import Fault
-from lanes.frames import CANCEL, EXTENSIONS
 from lanes.observer import Observers
 
 if TYPE_CHECKING:
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from gateway.telemetry.access_log import AccessLog
     from gateway.telemetry.metrics import Metrics
     from lanes.ports import Upstream
-
-#: Says to whoever connects what is taken beyond the reference.
-_EXTENSIONS: Final = [(EXTENSIONS.encode(), CANCEL.encode())]
 
 
 class SocketEndpoint:
@@ -117,7 +114,8 @@ class SocketEndpoint:
             quota: How much its tenant may do.
         """
         await websocket.receive()
-        await websocket.accept(admitted.subprotocol, _EXTENSIONS)
+        options = connection_options(websocket.scope)
+        await websocket.accept(admitted.subprotocol, options.headers)
         socket: ClientSocket = websocket.scope["extensions"][EXTENSION]
         key = admitted.key
         name = admitted.key_id if key is None else key.key.name
@@ -134,6 +132,7 @@ class SocketEndpoint:
             quota,
             Observers(events, self._metrics.observer("socket")),
             self._metrics.sockets,
+            options,
         )
         self._census.connections.add(connection)
         events.opened(socket.peer, host_of(websocket))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lanes.ports import BackendSteering, Stream
     from lanes.stream.profile import Profile
     from lanes.stream.run import Run
-    from steering.ledger import Submission
+    from steering.targets import Submission
 
 
 @dataclass(slots=True, eq=False)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lanes.history.lineage import Node
     from lanes.ports import BackendSteering
     from lanes.quota import Quota, Slot
-    from steering.ledger import Submission
+    from steering.targets import Submission
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lanes.starting import Successor
     from lanes.stores.background import ResponseInput
     from steering.desk import Desk
-    from steering.ledger import Submission
+    from steering.targets import Submission
 
 
 class Stopping(ABC):

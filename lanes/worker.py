@@ -24,7 +24,7 @@ from lanes.stream.room import Room
 from lanes.stream.run import Run
 from lanes.stream.run_states import KEPT, RunState
 from steering.frames import inherited, steers_first
-from steering.ledger import Target
+from steering.targets import Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lanes.quota import Quota, Slot
     from lanes.stream.room import OutputBounds
     from steering.desk import Desk
-    from steering.ledger import Submission
+    from steering.targets import Submission
 
 log = logging.getLogger("multilane.worker")
 
@@ -184,20 +184,20 @@ class Worker(Stopping):
     def _begin(self, attempt: Attempt) -> None:
         """Open the response for steers, and commit its own: `response.created` was sent."""
         attempt.begun, create, run = time.monotonic(), attempt.create, attempt.run
-        self._desk.open(
-            Target(
-                run.id,
-                create.stream_id,
-                partial(self._outbox.put_event, attempt.stamp),
-                partial(Worker._cut, proxy(self), attempt),  # the desk is held by this worker
-                partial(self._continues, create.stream_id, run.id),
-                unsteerable(create, run.profile),
-            )
+        target = Target(
+            run.id,
+            create.stream_id,
+            partial(self._outbox.put_event, attempt.stamp),
+            partial(Worker._cut, proxy(self), attempt),  # the desk is held by this worker
+            partial(self._continues, create.stream_id, run.id),
+            unsteerable(create, run.profile),
         )
-        self._desk.commit(attempt.bound, run.id)
+        self._desk.open(target, attempt.bound)
 
     def _cut(self, attempt: Attempt, submission: Submission) -> None:
         """Stop for a steer: the backend finds the boundary if it steers, else the run does."""
+        if attempt.cancelled:  # it begins only to end
+            return
         if (steering := attempt.steering) is None or attempt.run.over:
             self._stop(attempt)
             return

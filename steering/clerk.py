@@ -83,20 +83,28 @@ class Clerk:
         self._emptied = anyio.Event()
 
     def record(
-        self, steer_id: str, key_id: str, target: str, value: Any, now: float
+        self,
+        steer_id: str,
+        key_id: str,
+        target: str,
+        value: Any,
+        now: float,
+        effective: str | None = None,
     ) -> SteerRecord:
         """Return the record of a submission that is about to be accepted.
 
         Args:
             steer_id: The submission's id.
             key_id: The API key that sent it.
-            target: The id of the response it steers.
+            target: The id of the response that it names.
             value: Its input, a JSON value.
             now: Seconds since the epoch.
+            effective: The id of the response that it is taken for, if that is another one.
         """
         data = msgspec.json.encode(value)
+        state = SubmissionState.ACCEPTED
         return SteerRecord(
-            steer_id, key_id, target, data, self._owner, SubmissionState.ACCEPTED, now, now
+            *(steer_id, key_id, target, data, self._owner, state, now, now), effective=effective
         )
 
     async def append(self, record: SteerRecord) -> None:

@@ -10,17 +10,18 @@ import anyio
 from steering.errors import SteerErrorCode, SteerFault, StoreUnavailable
 from steering.frames import accepted, failed, pending
 from steering.ids import steer_id
-from steering.ledger import Ledger, Submission, TargetPhase
 from steering.states import SubmissionState
 from steering.stores.base import Verdict
+from steering.targets import TargetPhase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from steering.clerk import Clerk
     from steering.frames import Steer
-    from steering.ledger import Target
+    from steering.ledger import Ledger
     from steering.stores.base import SteerRecord
+    from steering.targets import Submission, Target
 
 
 class Desk:
@@ -55,9 +56,20 @@ class Desk:
         # The submissions whose records are being written: id -> set once the client has an answer.
         self._admitting: dict[str, anyio.Event] = {}
 
-    def open(self, target: Target) -> None:
-        """Register a response as steerable: its `response.created` was sent."""
-        self._ledger.open(target)
+    def open(self, target: Target, carried: Sequence[Submission] = ()) -> None:
+        """Register a response as steerable, and commit what it carries: `response.created` is sent.
+
+        Whatever waited for it to begin stops it now.
+        """
+        waited = self._ledger.open(target, carried)
+        self.commit(carried, target.id)
+        self._write(waited, SubmissionState.ACCEPTED)
+        for submission in waited:
+            if target.refusal is not None:
+                fault = SteerFault(SteerErrorCode.SUCCESSOR_FAILED, target.refusal)
+                self._fail(submission, fault)
+            else:
+                target.cut(submission)
 
     def stop(self, why: str) -> None:
         """Refuse every further steer: nothing more is created on this connection."""
@@ -94,10 +106,9 @@ class Desk:
         Records are written at the same time, but answered in order: only the order tells a client
         which of its steers has which id.
         """
-        target = submission.of
         try:
             fault = await self._append(submission)
-            await self._answered(target, before=submission)
+            await self._answered(submission.of, before=submission)
             if submission.state is SubmissionState.ADMITTING:
                 self._answer(submission, fault)
         finally:
@@ -173,20 +184,22 @@ class Desk:
         self._write(bound, SubmissionState.BOUND)
         return bound
 
-    def commit(self, bound: Sequence[Submission], successor: str) -> None:
+    def commit(self, carried: Sequence[Submission], successor: str) -> None:
         """Commit the submissions of a successor: its `response.created` was sent."""
         now, seconds = time.monotonic(), self._clerk.steers.successors
-        for submission in bound:
+        for submission in carried:
             self._ledger.commit(submission)
             seconds.append(now - submission.since)
-        self._write(bound, SubmissionState.COMMITTED, successor=successor)
+        self._write(carried, SubmissionState.COMMITTED, successor=successor)
 
     def fail(self, bound: Sequence[Submission], why: str) -> None:
-        """Give inputs back: their successor failed before its `response.created`. Idempotent."""
+        """Give inputs back: their successor failed before its `response.created`. Idempotent.
+
+        So do those that waited for that successor to begin.
+        """
         message = f"The successor could not be created: {why}"
-        for submission in bound:
-            if submission.state is SubmissionState.BOUND:
-                self._fail(submission, SteerFault(SteerErrorCode.SUCCESSOR_FAILED, message))
+        for submission in self._ledger.forgo(bound):
+            self._fail(submission, SteerFault(SteerErrorCode.SUCCESSOR_FAILED, message))
 
     def close(self) -> None:
         """Drop what has no verdict: the connection is gone."""
@@ -219,7 +232,7 @@ class Desk:
         except SteerFault as refused:
             self._fail(submission, refused)
             return
-        target.send(accepted(submission))
+        submission.named.send(accepted(submission))
         self._clerk.steers.accepted.append(time.monotonic() - submission.since)
         if target.phase is TargetPhase.WAITING:
             self._hold(target)
@@ -241,7 +254,8 @@ class Desk:
 
     def _fail(self, submission: Submission, fault: SteerFault) -> None:
         self._ledger.fail(submission)
-        submission.of.send(failed(fault, submission.of.id, submission.input, submission.id))
+        told = submission.told
+        told.send(failed(fault, told.id, submission.input, submission.id))
         self._write([submission], SubmissionState.FAILED, reason=str(fault.code))
 
     def _write(
@@ -252,13 +266,24 @@ class Desk:
         reason: str | None = None,
         successor: str | None = None,
     ) -> None:
-        if submissions:
-            ids = [submission.id for submission in submissions]
-            verdict = Verdict(submissions[0].of.id, ids, state, reason, successor)
+        records: dict[tuple[str, str | None], list[str]] = {}
+        for submission in submissions:
+            effective = None if submission.effective is None else submission.effective.id
+            records.setdefault((submission.named.id, effective), []).append(submission.id)
+        for (named, effective), ids in records.items():
+            verdict = Verdict(named, ids, state, reason, successor, effective)
             self._clerk.settle(self._key_id, verdict)
 
     def _record(self, submission: Submission) -> SteerRecord:
-        now = self._clock()
+        live = submission.of
+        effective = None
+        if live is not submission.named and live.phase is not TargetPhase.ASKED:
+            effective = live.id
         return self._clerk.record(
-            submission.id, self._key_id, submission.of.id, submission.input, now
+            submission.id,
+            self._key_id,
+            submission.named.id,
+            submission.input,
+            self._clock(),
+            effective,
         )

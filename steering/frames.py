@@ -10,7 +10,7 @@ from steering.errors import SteerErrorCode, SteerFault
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Set
 
-    from steering.ledger import Submission
+    from steering.targets import Submission
 
 _FRAME_KEYS = frozenset({"type", "previous_response_id", "input"})
 _MESSAGE_KEYS = frozenset({"type", "role", "content"})
@@ -95,8 +95,14 @@ def _invalid(message: str) -> SteerFault:
 
 
 def accepted(submission: Submission) -> dict[str, Any]:
-    """Return `response.steer.accepted`: the gateway owns the input."""
-    return {"type": "response.steer.accepted", "steer": _name(submission)}
+    """Return `response.steer.accepted`: the gateway owns the input.
+
+    It names the response as the client did, and the one that the steer was taken for.
+    """
+    steer = {"id": submission.id, "previous_response_id": submission.named.id}
+    if submission.effective is not None:
+        steer["effective_response_id"] = submission.effective.id
+    return {"type": "response.steer.accepted", "steer": steer}
 
 
 def pending(submission: Submission, required: list[dict[str, Any]]) -> dict[str, Any]:
@@ -106,7 +112,7 @@ def pending(submission: Submission, required: list[dict[str, Any]]) -> dict[str,
     """
     return {
         "type": "response.steer.pending",
-        "steer": _name(submission),
+        "steer": {"id": submission.id, "previous_response_id": submission.told.id},
         "reason": "waiting_for_required_input",
         "required_input": required,
     }
@@ -144,7 +150,3 @@ def steers_first(
 ) -> list[dict[str, Any]]:
     """Return the input of a create that carries steers: these in order, then its own items."""
     return [*(message for one in bound for message in one.messages), *items]
-
-
-def _name(submission: Submission) -> dict[str, str]:
-    return {"id": submission.id, "previous_response_id": submission.of.id}

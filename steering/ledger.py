@@ -7,84 +7,14 @@ Decides synchronously and knows no I/O (protocol.md 5). A response is a target f
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from steering.errors import IllegalSubmissionStep, SteerErrorCode, SteerFault
 from steering.states import ENDS, TRANSITIONS, SubmissionState, SubmissionStep
+from steering.targets import Submission, Target, TargetPhase, nothing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
-class TargetPhase(StrEnum):
-    """The phases of a target; only an active or waiting one takes steers."""
-
-    ACTIVE = "active"
-    WAITING = "waiting"  # it needs tool outputs from the client
-    COMPLETED = "completed"
-    CLOSED = "closed"  # failed, incomplete, steered, or its successor was asked for
-
-
-def _nothing(_: Submission) -> None:
-    """Stop nothing: the response is over."""
-
-
-def _never() -> bool:
-    return False
-
-
-@dataclass(slots=True, eq=False)
-class Target:
-    """One response that can be steered, or could once.
-
-    Attributes:
-        id: The response's id.
-        lane: Its lane; only compared.
-        send: Numbers an event as the response's own and sends it.
-        cut: Asks the response to stop for a submission.
-        answered: Tells whether the client's own create that continues it waits already.
-        refusal: Why this kind of response takes no steers; None if it does.
-        phase: Whether it takes steers now.
-        required: Stubs of the outputs that it needs from the client.
-        waiting: Its submissions without a verdict, in order.
-        claimed: Whether the client's own create has started, and not taken them yet.
-    """
-
-    id: str
-    lane: str | None
-    send: Callable[[dict[str, Any]], None] = field(repr=False)
-    cut: Callable[[Submission], None] = field(default=_nothing, repr=False)
-    answered: Callable[[], bool] = field(default=_never, repr=False)
-    refusal: str | None = None
-    phase: TargetPhase = TargetPhase.ACTIVE
-    required: list[dict[str, Any]] = field(default_factory=list)
-    waiting: list[Submission] = field(default_factory=list)
-    claimed: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Submission:
-    """One steer of a response.
-
-    Attributes:
-        id: Its id.
-        of: The response it steers.
-        input: Its input as the client sent it.
-        messages: The same as typed user messages.
-        size: Bytes of its frame.
-        state: Where it is on its way to a verdict.
-        since: When it came, in seconds of the monotonic clock.
-    """
-
-    id: str
-    of: Target = field(repr=False)
-    input: Any = field(repr=False)
-    messages: list[dict[str, Any]] = field(repr=False)
-    size: int
-    state: SubmissionState = SubmissionState.ADMITTING
-    since: float = 0.0
+    from collections.abc import Sequence
 
 
 class Ledger:
@@ -94,14 +24,21 @@ class Ledger:
         max_waiting: Submissions that may wait for one response.
         max_bytes: Bytes of their frames.
         max_targets: Responses to remember, so that a late steer learns why it is refused.
+        follow: Whether a steer of a response that was steered is taken for what follows it.
     """
 
     def __init__(
-        self, max_waiting: int = 32, max_bytes: int = 1 << 20, max_targets: int = 1024
+        self,
+        max_waiting: int = 32,
+        max_bytes: int = 1 << 20,
+        max_targets: int = 1024,
+        *,
+        follow: bool = True,
     ) -> None:
         self._max_waiting = max_waiting
         self._max_bytes = max_bytes
         self._max_targets = max_targets
+        self._follow = follow
         self._targets: OrderedDict[str, Target] = OrderedDict()
         #: The targets in phase WAITING, by id.
         self.awaiting_outputs: dict[str, Target] = {}
@@ -110,18 +47,39 @@ class Ledger:
         """Return the target of that id, if it is of this connection and not long over."""
         return self._targets.get(response_id)
 
-    def open(self, target: Target) -> None:
-        """Register a response as steerable: its `response.created` was sent."""
+    def open(self, target: Target, carried: Sequence[Submission] = ()) -> list[Submission]:
+        """Register a response as steerable: its `response.created` was sent.
+
+        Args:
+            target: The response.
+            carried: The submissions in its input.
+
+        Returns:
+            The accepted submissions that waited for it to begin.
+        """
         self._targets[target.id] = target
+        asked = _asked(carried)
+        if asked is None or asked.before is None:
+            return []
+        asked.before.next = target
+        target.waiting, asked.waiting = asked.waiting, []
+        for submission in target.waiting:
+            submission.of = target
+        waited = [one for one in target.waiting if one.state is SubmissionState.ACCEPTED]
+        for submission in waited:
+            submission.effective = target
+        return waited
 
     def submit(
         self, steer_id: str, target: Target, value: Any, messages: list[dict[str, Any]], size: int
     ) -> Submission:
         """Take a submission in; it is `admitting` until its record is written.
 
+        It is taken for the live end of the chain that grew from its target by steering (D52).
+
         Args:
             steer_id: Its id.
-            target: The response it steers.
+            target: The response that the client names.
             value: Its input as the client sent it.
             messages: The same as typed user messages.
             size: Bytes of its frame.
@@ -129,15 +87,21 @@ class Ledger:
         Raises:
             SteerFault: The target takes no more.
         """
-        self._check(target, size)
-        submission = Submission(steer_id, target, value, messages, size)
-        target.waiting.append(submission)
+        live = target
+        while live.next is not None:
+            live = live.next
+        self._check(live, size)
+        submission = Submission(steer_id, target, live, value, messages, size)
+        live.waiting.append(submission)
         return submission
 
     def accept(self, submission: Submission) -> None:
         """Accept a submission whose record is written. Raises SteerFault if that took too long."""
-        _check_open(submission.of)
+        target = submission.of
+        _check_open(target)
         self._step(submission, SubmissionStep.ACCEPT)
+        if target is not submission.named and target.phase is not TargetPhase.ASKED:
+            submission.effective = target
 
     def hold(self, target: Target) -> list[Submission]:
         """Make the accepted submissions of a waiting target pending; return them."""
@@ -162,11 +126,14 @@ class Ledger:
         else:
             self.awaiting_outputs.pop(target.id, None)
         target.required = required or []
-        target.cut = _nothing  # the callback would keep the whole response in memory
+        target.cut = nothing  # the callback would keep the whole response in memory
         self._forget_old()
 
     def bind(self, target: Target) -> list[Submission]:
-        """Put every submission that waits into the successor's request, and close the target."""
+        """Put every submission that waits into the successor's request, and close the target.
+
+        What is still being admitted waits for the successor to begin.
+        """
         self.end(target, TargetPhase.CLOSED)
         bound = [
             one
@@ -175,11 +142,33 @@ class Ledger:
         ]
         for submission in bound:
             self._step(submission, SubmissionStep.BIND)
+        if bound and self._follow:
+            late = [one for one in target.waiting if one.state is SubmissionState.ADMITTING]
+            target.waiting = bound[:]
+            asked = Target(target.id, target.lane, target.send, phase=TargetPhase.ASKED)
+            target.next, asked.before, asked.waiting = asked, target, late
+            for submission in late:
+                submission.of = asked
         return bound
 
     def commit(self, submission: Submission) -> None:
         """Commit a submission: the successor's `response.created` was sent."""
         self._step(submission, SubmissionStep.COMMIT)
+
+    def forgo(self, bound: Sequence[Submission]) -> list[Submission]:
+        """Close the successor that carries these: it will not begin.
+
+        Returns what has to fail: these, as far as they have no verdict, and what waits for it.
+        """
+        asked = _asked(bound)
+        gone = [one for one in bound if one.state is SubmissionState.BOUND]
+        if asked is not None and asked.before is not None:
+            gone += [one for one in asked.waiting if one.state is SubmissionState.ACCEPTED]
+            asked.before.next = None
+            asked.before.waiting += asked.waiting
+            for submission in asked.waiting:
+                submission.of = asked.before
+        return gone
 
     def fail(self, submission: Submission) -> None:
         """Fail a submission: its input goes back."""
@@ -187,7 +176,9 @@ class Ledger:
 
     def drop(self) -> list[Submission]:
         """Drop and return the submissions without a verdict: the connection ends."""
-        dropped = [one for target in self._targets.values() for one in target.waiting]
+        asked = (one.next for one in self._targets.values() if one.next and one.next.before)
+        targets = [*self._targets.values(), *asked]
+        dropped = [one for target in targets for one in target.waiting]
         for submission in dropped:
             self._step(submission, SubmissionStep.DROP)
         self._targets.clear()  # their callbacks lead back to the connection
@@ -195,15 +186,14 @@ class Ledger:
         return dropped
 
     def _check(self, target: Target, size: int) -> None:
-        if target.refusal is not None:
-            raise SteerFault(SteerErrorCode.NOT_SUPPORTED, target.refusal)
         _check_open(target)
-        taken = sum(one.size for one in target.waiting)
-        if len(target.waiting) >= self._max_waiting or taken + size > self._max_bytes:
+        bound = [] if target.before is None else target.before.waiting
+        taken = [one.size for one in (*bound, *target.waiting)]
+        if len(taken) >= self._max_waiting or sum(taken) + size > self._max_bytes:
             raise SteerFault(
                 SteerErrorCode.TOO_MANY,
                 f"At most {self._max_waiting} submissions and {self._max_bytes} bytes may wait "
-                "for one response.",
+                "for one response and those that follow it.",
             )
 
     def _step(self, submission: Submission, step: SubmissionStep) -> None:
@@ -227,7 +217,15 @@ class Ledger:
                 self.awaiting_outputs.pop(response_id, None)
 
 
+def _asked(carried: Sequence[Submission]) -> Target | None:
+    """Return the successor that carries these, as long as it has not begun."""
+    following = carried[0].of.next if carried else None
+    return following if following is not None and following.before is not None else None
+
+
 def _check_open(target: Target) -> None:
+    if target.refusal is not None:
+        raise SteerFault(SteerErrorCode.NOT_SUPPORTED, target.refusal)
     if target.phase is TargetPhase.COMPLETED:
         message = f"Response '{target.id}' has completed; create a response that continues it."
         raise SteerFault(SteerErrorCode.COMPLETED, message)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from gateway.client.frame_queue import Frame
+    from gateway.client.options import ConnectionOptions
     from gateway.client.socket import ClientSocket
     from gateway.config.settings import Settings
     from gateway.keys.ring import LiveKey
@@ -67,6 +68,7 @@ class ClientConnection:
         quota: How much its tenant may do.
         observer: Hears how its responses end.
         sent: Where what is sent is counted.
+        options: What the client asks of the connection.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class ClientConnection:
         quota: Quota = NO_LIMITS,
         observer: ResponseObserver | None = None,
         sent: Traffic | None = None,
+        options: ConnectionOptions | None = None,
     ) -> None:
         self._socket = socket
         self._settings = settings
@@ -92,7 +95,11 @@ class ClientConnection:
             settings.max_active, settings.max_named, settings.max_queued, settings.max_queued_bytes
         )
         self._desk = Desk(
-            Ledger(settings.max_steers, settings.max_steer_bytes),
+            Ledger(
+                settings.max_steers,
+                settings.max_steer_bytes,
+                follow=settings.steer_follow and (options is None or options.follow),
+            ),
             stores.clerk,
             key_id,
             self._outbox.put_reply,

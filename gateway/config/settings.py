@@ -192,6 +192,7 @@ class Settings(BaseSettings):
         "`opened` if only the closing one comes.",
     )
     steerable: bool = Field(default=True, description="Let clients steer this backend's responses.")
+    steer_follow: bool = Field(default=True, description="Take late steers for the successor.")
     max_steers: Count = Field(32, ge=1, description="Waiting steers per response.")
     max_steer_bytes: MessageSize = Field(1 << 20, description="Bytes of waiting steers.")
     connect_timeout: PositiveSeconds = Field(

@@ -132,6 +132,7 @@ def _shown(record: SteerRecord) -> dict[str, Any]:
         "id": record.id,
         "object": "response.steer",
         "previous_response_id": record.target,
+        "effective_response_id": record.effective,
         "state": str(record.state),
         "reason": record.reason,
         "successor_id": record.successor,

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 class Run:
     """One response in the making.
 
-    `fault` says why it was refused: before `response.created`, so that an `error` event is due;
-    `failure` says why it failed after that, if not by our own code.
+    `fault` says why it was refused before `response.created`; `failure`, why a backend failed it.
 
     Args:
         response_id: The id that the client gets.
@@ -120,8 +119,8 @@ class Run:
         else:
             self._dispatch(name, event, len(data))
 
-    def begin(self, upstream: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> None:
-        """Send `response.created` and `in_progress`, once.
+    def begin(self, upstream: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> bool:
+        """Send `response.created` and `in_progress`, once; return whether it is not over then.
 
         `upstream` is a response object of the backend's, for later snapshots as well; `extra` holds
         what its event has beside it.
@@ -129,6 +128,7 @@ class Run:
         self.snapshots.learn(upstream)
         if (self.state, RunStep.BEGIN) in TRANSITIONS:
             self._announce(RunStep.BEGIN, "in_progress", extra)
+        return not self.over  # a steer may have waited for it to begin
 
     def queue(self) -> None:
         """Send `response.created` and `queued` before the upstream is asked (protocol.md 7)."""
@@ -137,8 +137,8 @@ class Run:
 
     def complete_empty(self) -> None:
         """Send a warm-up (`generate: false`): a whole response without output or backend."""
-        self.begin({})
-        self._finish(RunStep.COMPLETE, usage=usage({"input_tokens": 0, "output_tokens": 0}))
+        if self.begin({}):
+            self._finish(RunStep.COMPLETE, usage=usage({"input_tokens": 0, "output_tokens": 0}))
 
     def end(self) -> None:
         """End the body: the response fails if no terminal event came before."""
@@ -250,11 +250,10 @@ class Run:
                 self.begin(upstream, extra)
             elif kind in TERMINALS:
                 self._on_terminal(kind, event)
-            else:
+            elif self.begin({}):
                 self._on_output(kind, event, size)
 
     def _on_output(self, kind: str, event: dict[str, Any], size: int) -> None:
-        self.begin({})
         if kind != COLLECTED:
             self._output.receive(kind, event)
         self.room.left -= size if kind in GROWTH or self._output.held.any else 0
@@ -263,7 +262,8 @@ class Run:
 
     def _on_terminal(self, kind: str, event: dict[str, Any]) -> None:
         extra, upstream = split_response(event, self.id)
-        self.begin(upstream)
+        if not self.begin(upstream):
+            return
         counted = usage(upstream.get("usage"))
         limit = self._request.get("max_output_tokens") if self.profile.counts_limit else None
         cutting = self.state is RunState.CUTTING

@@ -58,3 +58,10 @@ def names(answer: Any) -> list[str]:
         return [item.decode() for item in strings(answer)]
     except UnicodeDecodeError as error:
         raise SenselessAnswer from error
+
+
+def members(answer: Any) -> list[str]:
+    """Return a set of strings as text, in one order."""
+    if not isinstance(answer, set | list):
+        raise SenselessAnswer
+    return sorted(names(list(answer)))

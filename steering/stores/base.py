@@ -23,7 +23,7 @@ class SteerRecord:
     Attributes:
         id: The submission's id; it names its response's tag (see steering.ids).
         key_id: The API key that sent it.
-        target: The id of the response it steers.
+        target: The id of the response that its client named.
         input: Its input as JSON.
         owner: The process that decides on it.
         state: Where it is (see steering.states).
@@ -31,6 +31,7 @@ class SteerRecord:
         updated_at: When it last changed, in seconds since the epoch.
         reason: Why it failed or was dropped.
         successor: The id of the response it was committed to.
+        effective: The id of the response it was taken for in place of its target, if it was.
     """
 
     id: str
@@ -43,6 +44,7 @@ class SteerRecord:
     updated_at: float
     reason: str | None = None
     successor: str | None = None
+    effective: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +52,13 @@ class Verdict:
     """What became of some submissions of one response.
 
     Attributes:
-        target: The id of the response.
+        target: The id of the response that was named.
         ids: The submissions' ids.
         state: The state that they reach.
         reason: Why they failed or were dropped.
         successor: The id of the response they were committed to.
+        effective: The id of the response they were taken for, if it is another one. That is
+            noted whatever state they are in.
     """
 
     target: str
@@ -62,6 +66,7 @@ class Verdict:
     state: SubmissionState
     reason: str | None = None
     successor: str | None = None
+    effective: str | None = None
 
 
 def _sources() -> Mapping[SubmissionState, frozenset[SubmissionState]]:
@@ -121,6 +126,8 @@ class SteerStore(Protocol):
 
     async def of_response(self, key_id: str, response_id: str) -> list[SteerRecord]:
         """Return the submissions of a response by `created_at`; another key sees none.
+
+        These are the ones that named it and the ones that were taken for it.
 
         Submissions without a verdict whose owner is gone become `dropped` first.
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from steering.stores.base import OwnerWatch
 
-#: State, reason, successor and time of a verdict that came before its submission.
-_EarlyEnd = tuple[SubmissionState, str | None, str | None, float]
+#: A verdict that came before its submission, and when.
+_EarlyEnd = tuple[Verdict, float]
 
 #: Bytes of input kept.
 LIMIT_BYTES = 64 << 20
@@ -64,44 +64,59 @@ class MemorySteerStore:
         self._records: dict[str, dict[str, SteerRecord]] = {}
         # Submission id -> response id.
         self._targets: dict[str, str] = {}
+        # Response id -> the submissions that were taken for it though they name another one.
+        self._taken: dict[str, dict[str, None]] = {}
         # Response id -> submission id -> its end, for submissions that are not there yet.
         self._early: dict[str, dict[str, _EarlyEnd]] = {}
 
     async def append(self, record: SteerRecord) -> None:
         """Write a submission down or move it on (see `SteerStore.append`)."""
         if record.id in self._targets:
-            at = record.updated_at
-            self._move(record.id, record.state, record.reason, record.successor, at)
+            says = Verdict(
+                record.target, [record.id], record.state, record.reason, record.successor
+            )
+            self._move(record.id, says, record.updated_at)
         else:
             self._targets[record.id] = record.target
-            if end := self._early.get(record.target, {}).pop(record.id, None):
-                state, reason, successor, at = end
+            if early := self._early.get(record.target, {}).pop(record.id, None):
+                end, at = early
                 record = replace(
-                    record, state=state, reason=reason, successor=successor, updated_at=at
+                    record,
+                    state=end.state,
+                    reason=end.reason,
+                    successor=end.successor,
+                    updated_at=at,
+                    effective=end.effective,
                 )
             self._records.setdefault(record.target, {})[record.id] = record
             self._count(record)
+            self._take(record.id, record.effective)
         kept = self._records[self._targets[record.id]][record.id]
         self._touch(kept.target, kept.key_id)  # another key may write an id that is there
         self._expire()
 
     async def settle(self, verdict: Verdict) -> None:
         """Move submissions of one response on (see `SteerStore.settle`)."""
-        now, target, state = self._clock(), verdict.target, verdict.state
+        now, target = self._clock(), verdict.target
         for steer_id in verdict.ids:
             recorded = self._targets.get(steer_id)
             if recorded == target:
-                self._move(steer_id, state, verdict.reason, verdict.successor, now)
-            elif recorded is None and state in ENDS:
-                early = self._early.setdefault(target, {})
-                early.setdefault(steer_id, (state, verdict.reason, verdict.successor, now))
+                self._move(steer_id, verdict, now)
+                self._take(steer_id, verdict.effective)
+            elif recorded is None and verdict.state in ENDS:
+                self._early.setdefault(target, {}).setdefault(steer_id, (verdict, now))
                 self._touch(target)
 
     async def of_response(self, key_id: str, response_id: str) -> list[SteerRecord]:
         """Return the submissions of a response (see `SteerStore.of_response`)."""
         self._expire()
-        await self._drop_orphans(response_id, list(self._records.get(response_id, {})))
-        records = self._records.get(response_id, {}).values()
+        for target, ids in self._listed(response_id).items():
+            await self._drop_orphans(target, ids)
+        records = (
+            self._records[target][steer_id]
+            for target, ids in self._listed(response_id).items()
+            for steer_id in ids
+        )
         return sorted((r for r in records if r.key_id == key_id), key=lambda r: r.created_at)
 
     async def get(self, key_id: str, steer_id: str) -> SteerRecord | None:
@@ -116,25 +131,41 @@ class MemorySteerStore:
     async def aclose(self) -> None:
         """Do nothing: there is nothing to let go of."""
 
-    def _move(
-        self,
-        steer_id: str,
-        state: SubmissionState,
-        reason: str | None,
-        successor: str | None,
-        at: float,
-    ) -> None:
+    def _listed(self, response_id: str) -> dict[str, list[str]]:
+        """Return the submissions that named a response or were taken for it, by what they named."""
+        listed = {response_id: list(self._records.get(response_id, ()))}
+        for steer_id in self._taken.get(response_id, ()):
+            listed.setdefault(self._targets[steer_id], []).append(steer_id)
+        return listed
+
+    def _move(self, steer_id: str, verdict: Verdict, at: float) -> None:
         target = self._targets[steer_id]
         record = self._records[target][steer_id]
-        if record.state in SOURCES[state]:
+        if record.state in SOURCES[verdict.state]:
             self._records[target][steer_id] = replace(
                 record,
-                state=state,
+                state=verdict.state,
                 updated_at=at,
-                reason=record.reason if reason is None else reason,
-                successor=record.successor if successor is None else successor,
+                reason=record.reason if verdict.reason is None else verdict.reason,
+                successor=record.successor if verdict.successor is None else verdict.successor,
             )
             self._touch(target, record.key_id)
+
+    def _take(self, steer_id: str, effective: str | None) -> None:
+        """Note for which response a submission was taken, if it was for another than it names."""
+        records = self._records[self._targets[steer_id]]
+        record = records[steer_id]
+        if effective is not None:
+            self._leave(record)
+            self._taken.setdefault(effective, {})[steer_id] = None
+            records[steer_id] = replace(record, effective=effective)
+
+    def _leave(self, record: SteerRecord) -> None:
+        """Forget for which response a submission was taken."""
+        taken = self._taken.get(record.effective or "", {})
+        taken.pop(record.id, None)
+        if not taken:
+            self._taken.pop(record.effective or "", None)
 
     async def _drop_orphans(self, target: str, ids: Sequence[str]) -> None:
         """Drop those of a response's submissions whose owners are gone (D16)."""
@@ -171,6 +202,7 @@ class MemorySteerStore:
         self._early.pop(target, None)
         for record in self._records.pop(target, {}).values():
             del self._targets[record.id]
+            self._leave(record)
             self._bytes -= len(record.input)
             self._bytes_by_key[record.key_id] -= len(record.input)
             own = self._by_key[record.key_id]

@@ -2,7 +2,10 @@
 
     <prefix>:{<tag>}:steers:<response id>   LIST: the ids of its submissions
     <prefix>:{<tag>}:steer:<submission id>  HASH: `target`, `fixed`, `state`, `at`, `reason`,
-                                            `successor`
+                                            `successor`, `effective`
+    <prefix>:{<tag>}:taken:<response id>    SET: the ids of submissions that were taken for it in
+                                            place of the response they name, and which `effective`
+                                            says so of
 
 The tag is the first half of the response's random digits (D14), so that all keys of a response are
 in one slot of a cluster. `fixed` holds what never changes: a line of JSON, then the input.
@@ -11,13 +14,13 @@ in one slot of a cluster. `fixed` holds what never changes: a line of JSON, then
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from steering.errors import SenselessAnswer
 from steering.ids import response_tag, steer_tag
-from steering.redis.answers import many, names, optional_strings, word
+from steering.redis.answers import integers, many, members, names, optional_strings, word
 from steering.redis.guard import RedisGuard
 from steering.states import ENDS, SubmissionState
 from steering.stores.base import OWNER_GONE, RECORD_TTL, SOURCES, SteerRecord, Verdict
@@ -35,7 +38,7 @@ _SOURCE_LISTS: Final = {
     state: f"|{'|'.join(sorted(sources))}|".encode() for state, sources in SOURCES.items()
 }
 #: The fields of a record that are read, `fixed` first.
-_FIELDS: Final = ["fixed", "state", "at", "reason", "successor"]
+_FIELDS: Final = ["fixed", "state", "at", "reason", "successor", "effective"]
 #: Submission, key, response, owner and time.
 _heads: Final = msgspec.json.Decoder(tuple[str, str, str, str, float])
 
@@ -84,8 +87,14 @@ class RedisSteerStore:
         args = [
             *(self._ttl, record.id, record.target, _fixed(record), _SOURCE_LISTS[record.state]),
             *_changes(record.state, record.updated_at, record.reason, record.successor),
+            *(() if record.effective is None else (b"effective", record.effective)),
         ]
-        await self._guard.run(lambda: self._write(APPEND, keys, args), record.key_id)
+
+        async def ask() -> None:
+            await self._take(record.effective, [record.id])
+            await self._write(APPEND, keys, args)
+
+        await self._guard.run(ask, record.key_id)
 
     async def settle(self, verdict: Verdict) -> None:
         """Move submissions of one response on; ids of others are left out (see `SteerStore`)."""
@@ -97,45 +106,54 @@ class RedisSteerStore:
         keys = [self._list_key(tag, target), *(self._record_key(tag, steer_id) for steer_id in own)]
         args = [
             *(self._ttl, target, b"1" if state in ENDS else b"0", _SOURCE_LISTS[state]),
+            verdict.effective or b"",
             *_changes(state, self._clock(), verdict.reason, verdict.successor),
         ]
-        await self._guard.run(lambda: self._write(SETTLE, keys, args))
+
+        async def ask() -> None:
+            await self._take(verdict.effective, own)
+            await self._write(SETTLE, keys, args)
+
+        await self._guard.run(ask)
 
     async def of_response(self, key_id: str, response_id: str) -> list[SteerRecord]:
         """Return the submissions of a response, in two round trips (see `of_response`)."""
         if (tag := response_tag(response_id)) is None:
             return []
-        client: Any = self._client
 
         async def ask() -> list[SteerRecord]:
-            ids = await client.lrange(self._list_key(tag, response_id), 0, -1)
-            return await self._read(tag, names(ids))
+            pipeline = self._client.pipeline(transaction=False)
+            pipeline.lrange(self._list_key(tag, response_id), 0, -1)
+            pipeline.smembers(self._taken_key(tag, response_id))
+            named, taken = many(await pipeline.execute(), 2)
+            return await self._read([*names(named), *members(taken)])
 
         records = await self._guard.run(ask, key_id)
-        if await self._drop_orphans(response_id, records):
+        if await self._drop_orphans(records):
             records = await self._guard.run(ask, key_id)
-        visible = (r for r in records if r.key_id == key_id and r.target == response_id)
-        return sorted(visible, key=lambda r: r.created_at)
+        of = (r for r in records if response_id in (r.target, r.effective))
+        return sorted((r for r in of if r.key_id == key_id), key=lambda r: r.created_at)
 
     async def get(self, key_id: str, steer_id: str) -> SteerRecord | None:
         """Return one submission, in one round trip (see `SteerStore.get`)."""
-        if (tag := steer_tag(steer_id)) is None:
+        if steer_tag(steer_id) is None:
             return None
-        records = await self._guard.run(lambda: self._read(tag, [steer_id]), key_id)
-        if records and await self._drop_orphans(records[0].target, records):
-            records = await self._guard.run(lambda: self._read(tag, [steer_id]), key_id)
+        records = await self._guard.run(lambda: self._read([steer_id]), key_id)
+        if records and await self._drop_orphans(records):
+            records = await self._guard.run(lambda: self._read([steer_id]), key_id)
         return next((r for r in records if r.key_id == key_id), None)
 
     async def aclose(self) -> None:
         """Do nothing: whoever made the client closes it."""
 
-    async def _read(self, tag: str, ids: Sequence[str]) -> list[SteerRecord]:
-        if not ids:
+    async def _read(self, ids: Sequence[str]) -> list[SteerRecord]:
+        keys = [self._record_key(tag, one) for one in ids if (tag := steer_tag(one)) is not None]
+        if not keys:
             return []
         pipeline = self._client.pipeline(transaction=False)
-        for steer_id in ids:
-            pipeline.hmget(self._record_key(tag, steer_id), _FIELDS)
-        answers = many(await pipeline.execute(), len(ids))
+        for key in keys:
+            pipeline.hmget(key, _FIELDS)
+        answers = many(await pipeline.execute(), len(keys))
         records = [optional_strings(answer, len(_FIELDS)) for answer in answers]
         return [_record_of(fixed, rest) for fixed, *rest in records if fixed is not None]
 
@@ -145,17 +163,32 @@ class RedisSteerStore:
         """Run a script that writes, and make sure that the engine says so."""
         word(await script.run(self._client, keys, args), DONE)
 
-    async def _drop_orphans(self, target: str, records: Sequence[SteerRecord]) -> bool:
+    async def _take(self, response_id: str | None, ids: Sequence[str]) -> None:
+        """List submissions under the response that they were taken for, in a slot of its own."""
+        tag = None if response_id is None else response_tag(response_id)
+        if tag is not None and response_id is not None:
+            pipeline = self._client.pipeline(transaction=False)
+            pipeline.sadd(self._taken_key(tag, response_id), *ids)
+            pipeline.pexpire(self._taken_key(tag, response_id), int(self._ttl))
+            integers(await pipeline.execute(), 2)
+
+    async def _drop_orphans(self, records: Sequence[SteerRecord]) -> bool:
         """Drop the submissions whose owners are gone (D16); return whether there were any."""
         undecided = [record for record in records if record.state not in ENDS]
         gone = await self._lease.gone({r.owner for r in undecided}) if undecided else set()
-        orphans = [record.id for record in undecided if record.owner in gone]
-        if orphans:
-            await self.settle(Verdict(target, orphans, SubmissionState.DROPPED, reason=OWNER_GONE))
+        orphans: dict[str, list[str]] = {}
+        for record in undecided:
+            if record.owner in gone:
+                orphans.setdefault(record.target, []).append(record.id)
+        for target, ids in orphans.items():
+            await self.settle(Verdict(target, ids, SubmissionState.DROPPED, reason=OWNER_GONE))
         return bool(orphans)
 
     def _list_key(self, tag: str, response_id: str) -> str:
         return f"{self._prefix}:{{{tag}}}:steers:{response_id}"
+
+    def _taken_key(self, tag: str, response_id: str) -> str:
+        return f"{self._prefix}:{{{tag}}}:taken:{response_id}"
 
     def _record_key(self, tag: str, steer_id: str) -> str:
         return f"{self._prefix}:{{{tag}}}:steer:{steer_id}"
@@ -185,7 +218,7 @@ def _record_of(fixed: bytes, rest: Sequence[bytes | None]) -> SteerRecord:
     Raises:
         SenselessAnswer: They are no record.
     """
-    state, at, reason, successor = rest
+    state, at, reason, successor, effective = rest
     head, _, value = fixed.partition(b"\n")
     try:
         steer_id, key_id, target, owner, created_at = _heads.decode(head)
@@ -200,6 +233,7 @@ def _record_of(fixed: bytes, rest: Sequence[bytes | None]) -> SteerRecord:
             updated_at=float(at or b""),
             reason=None if reason is None else reason.decode(),
             successor=None if successor is None else successor.decode(),
+            effective=None if effective is None else effective.decode(),
         )
     except (ValueError, msgspec.DecodeError) as error:
         raise SenselessAnswer from error

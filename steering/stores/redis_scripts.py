@@ -30,17 +30,20 @@ return 'ok'
 """)
 
 #: Move submissions on. KEYS: the response's list, the records. ARGV: TTL in ms, response id, 1 if
-#: the new state is an end, the states they may come from, then each changing field before its
-#: value.
+#: the new state is an end, the states they may come from, the response that they were taken for or
+#: an empty string, then each changing field before its value.
 SETTLE: Final = LuaScript("""
 for i = 2, #KEYS do
   local was = redis.call('HMGET', KEYS[i], 'target', 'state')
   local early = not was[2] and ARGV[3] == '1'
   if early then redis.call('HSET', KEYS[i], 'target', ARGV[2]) end
   if early or was[1] == ARGV[2] and string.find(ARGV[4], '|' .. was[2] .. '|', 1, true) then
-    redis.call('HSET', KEYS[i], unpack(ARGV, 5))
+    redis.call('HSET', KEYS[i], unpack(ARGV, 6))
     redis.call('PEXPIRE', KEYS[i], ARGV[1])
     redis.call('PEXPIRE', KEYS[1], ARGV[1])
+  end
+  if ARGV[5] ~= '' and (early or was[1] == ARGV[2]) then
+    redis.call('HSET', KEYS[i], 'effective', ARGV[5])
   end
 end
 return 'ok'

@@ -37,7 +37,7 @@ async def test_another_connections_response_is_not_found() -> None:
 
 @pytest.mark.parametrize("end", ["completed", "warm", "incomplete", "failed", "steered", "asked"])
 async def test_a_response_that_is_over(end: str) -> None:
-    codes = {"completed": "response_already_completed", "warm": "response_already_completed"}
+    codes = dict.fromkeys(("completed", "warm", "steered"), "response_already_completed")
     async with steered() as on:
         if end == "warm":
             await on.client.create("a", generate=False)

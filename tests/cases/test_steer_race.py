@@ -64,8 +64,10 @@ class Race:
         if steers:
             fate = self.provoked.get(steers[0][2:-2])
             refuses = self.draw.random() < 0.1 if fate is None else fate == "failed"
-            (self.given_back if refuses else self.taken).update(steers)
-            assert steers == sorted(steers)
+            new = [text for text in steers if text not in self.taken]
+            assert new, "it carries nothing"
+            (self.given_back if refuses else self.taken).update(new)
+            assert steers == sorted(set(steers))
             if refuses:
                 await exchange.reply(400, {"error": {"message": "no"}})
             else:
@@ -101,6 +103,8 @@ class Lane:
     client: Client
     name: str
     events: asyncio.Queue[Event] = field(default_factory=asyncio.Queue)
+    #: Accepted steers by id that may wait for another response than the one that began.
+    late: dict[str, str] = field(default_factory=dict)
 
     async def run(self) -> None:
         for number in range(ROUNDS):
@@ -149,7 +153,7 @@ class Lane:
         ids: dict[str, str] = {}  # in order of acceptance, which is that of submission
         unheard = list(texts)
         provoked, gate = key in self.race.provoked, self.race.endings[key][1]
-        owing = False
+        owing, chain = False, {target}
         while running or unheard or ids:
             event = await self.events.get()
             kind = event["type"]
@@ -158,31 +162,40 @@ class Lane:
             if kind == "response.steer.accepted":
                 ids[event["steer"]["id"]] = unheard.pop(0)
             elif kind == "response.steer.failed":
-                self._failed(event, ids, unheard)
+                running = self._failed(event, ids, unheard) and running
             elif kind == "response.created":
-                assert event["response"]["previous_response_id"] == target
+                assert event["response"]["previous_response_id"] in chain
+                chain.add(event["response"]["id"])
                 self.race.verdicts.update(dict.fromkeys(ids.values(), "committed"))
+                self.late |= ids
                 ids.clear()
                 running = True
             elif kind in TERMINALS or kind == "error":
-                running = False
-                output = event["response"]["output"] if kind in TERMINALS else []
-                owing = any(item["type"] == "function_call" for item in output)
+                response = event["response"] if kind in TERMINALS else {"output": []}
+                # What was steered is followed, or some steer fails.
+                running = response.get("incomplete_details") == {"reason": "steered"}
+                owing = any(item["type"] == "function_call" for item in response["output"])
             if owing:
                 owing, running = False, True
                 tasks.start_soon(self._answer, target)
 
-    def _failed(self, event: Event, ids: dict[str, str], unheard: list[str]) -> None:
-        text = ids.pop(event["steer"].get("id"), None)
-        code = event["error"]["code"]
-        if text is None:
+    def _failed(self, event: Event, ids: dict[str, str], unheard: list[str]) -> bool:
+        """Note a failure; return whether something may still run."""
+        steer, code = event["steer"], event["error"]["code"]
+        text = ids.pop(steer.get("id"), None)
+        if text is None and code == "successor_creation_failed":
+            # It waited for its successor to begin, and not in vain; but then for the next one.
+            text = self.late.pop(steer["id"])
+            assert self.race.verdicts.pop(text) == "committed"
+        elif text is None:
             assert code in REFUSED, event
             text = unheard.pop(0)
         else:
             assert code == "successor_creation_failed", event
-        assert event["steer"]["input"] == text
+        assert steer["input"] == text
         assert text not in self.race.verdicts
         self.race.verdicts[text] = "refused" if code in REFUSED else "failed"
+        return code in REFUSED
 
     async def _answer(self, target: str) -> None:
         await anyio.sleep(self.race.draw.uniform(0, AROUND))

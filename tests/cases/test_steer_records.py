@@ -100,7 +100,9 @@ async def test_b72_without_a_store_only_steering_fails(
         await on.usable("a")
 
 
-async def test_a_record_that_comes_too_late_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_record_that_comes_too_late_is_refused_without_following(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     gates = {b'"early"': anyio.Event(), b'"late"': anyio.Event()}
     kept = log_clerk(monkeypatch)
     append, take = Clerk.append, Desk.take
@@ -118,7 +120,7 @@ async def test_a_record_that_comes_too_late_is_refused(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Clerk, "append", appending)
     monkeypatch.setattr(Desk, "take", taken)
-    async with steered() as on:
+    async with steered(steer_follow=False) as on:
         parent = await calling(on)
         await called_out(parent)
         await on.client.steer(parent.id, "early")

@@ -111,6 +111,9 @@ PLAYS = {
     "cancelled in a message that was steered": _once(
         [None], ["message"], _STEER, _WRITTEN, ("cancel", 0, "only")
     ),
+    "cancelled, and the lane goes on": _once(
+        [None], ["message"], ("cancel", 0, "only"), ("create", 0, None)
+    ),
     "cancelled in a call that was steered": _once(
         [None], ["call"], _STEER, _WRITTEN, ("cancel", 0, "running")
     ),

@@ -30,6 +30,7 @@ ACTIONS: list[Action] = [
     *product(("fork",), range(3), LANES),
     *product(("follow",) * 3, range(3), (0, 1)),
     *product(("steer",) * 8, range(3), ("text", "text", "parts")),
+    *product(("late",) * 4, range(3), ("text", "parts")),
     *product(("store",) * 8, range(2), ("ok", "ok", "ok", "failed", "applied")),
     *product(("store trouble",), range(1), ("failed", "applied")),
     *product(("answer",) * 6, range(2), ("ok", "ok", "ok", "ok", "refuse")),
@@ -107,6 +108,7 @@ class Rules(RuleBasedStateMachine):
             "fork": lambda: self.create(how, self._ended(pick)),
             "follow": lambda: self.follow(pick, own_lane=how == 0),
             "steer": lambda: self.steer(pick, how),
+            "late": lambda: self.steer(pick, how, late=True),
             "cancel": lambda: self.cancel(pick, how),
             "store": lambda: store.answer(pick, how),
             "store trouble": lambda: store.trouble.append(how),
@@ -135,11 +137,12 @@ class Rules(RuleBasedStateMachine):
             lane = self.truth.lanes[name] if own_lane else LANES[pick]
             self.create(lane, name)
 
-    def steer(self, pick: int, how: str) -> None:
-        """One that runs, one that waits, or any."""
+    def steer(self, pick: int, how: str, *, late: bool = False) -> None:
+        """One that runs, one that waits, or any; or one that was steered before."""
         assert self.stage is not None
         some = (self.truth.running, list(self.truth.owing), list(self.truth.lanes))
         names = next((names for names in some[pick:] if names), ())
+        names = self.truth.steered if late else names
         if not names:
             return
         self.count += 1

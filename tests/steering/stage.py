@@ -116,12 +116,21 @@ class Stage(logging.Handler):
         self.faults: list[BaseException | str] = []
         self._inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._clerk = Clerk(self.store, "owner")
+        #: What became of each submission when it was committed; events do not tell it of all.
+        self.committed: dict[str, str | None] = {}
+        self._settle, self._clerk.settle = self._clerk.settle, self._note  # type: ignore[method-assign]
+        self.judge.steers.successor_of = self.committed.get
         self._tasks = [self.loop.create_task(self._clerk.run())]
         self._serving = self.loop.create_task(self._serve())
         logging.getLogger().addHandler(self)
         self.turn()
         if self._serving.done():
             self._serving.result()
+
+    def _note(self, key_id: str, verdict: Verdict) -> None:
+        if verdict.state == "committed":
+            self.committed |= dict.fromkeys(verdict.ids, verdict.successor)
+        self._settle(key_id, verdict)
 
     async def _serve(self) -> None:
         records: Any = SimpleNamespace(clerk=self._clerk, archive=_NoArchive())

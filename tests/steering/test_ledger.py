@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from steering.errors import IllegalSubmissionStep, SteerErrorCode, SteerFault
-from steering.ledger import Ledger, Submission, Target, TargetPhase
+from steering.ledger import Ledger
 from steering.states import ENDS, TRANSITIONS, SubmissionState, SubmissionStep
+from steering.targets import Submission, Target, TargetPhase
 
 #: How a submission gets into each state.
 PATHS: dict[SubmissionState, tuple[SubmissionStep, ...]] = {
@@ -84,9 +85,7 @@ def test_the_calls_take_the_steps() -> None:
     assert ledger.hold(target) == [third]
     late = submitted(ledger, target, "late")
     assert ledger.bind(target) == [first, second, third]
-    with pytest.raises(SteerFault) as fault:
-        ledger.accept(late)
-    assert fault.value.code is SteerErrorCode.NOT_ACTIVE
+    ledger.accept(late)  # for what follows
     ledger.fail(late)
     ledger.commit(first)
     ledger.fail(second)
@@ -156,8 +155,10 @@ def test_so_much_may_wait() -> None:
     ledger.accept(whole)
     assert refused(ledger, target, 1) is SteerErrorCode.TOO_MANY
     ledger.bind(target)
+    assert refused(ledger, target, 1) is SteerErrorCode.TOO_MANY
+    assert ledger.open(Target("r2", "a", ignore), [whole]) == []
     ledger.commit(whole)
-    assert refused(ledger, target, 1) is SteerErrorCode.NOT_ACTIVE
+    submitted(ledger, target, size=1 << 20)
 
 
 @pytest.mark.parametrize("phase", [TargetPhase.WAITING, TargetPhase.COMPLETED, TargetPhase.CLOSED])
@@ -176,12 +177,9 @@ def test_what_is_long_over_is_forgotten(phase: TargetPhase) -> None:
 
 def test_a_chain_of_steered_responses_is_forgotten_too() -> None:
     ledger = Ledger(max_targets=3)
+    bound: list[Submission] = []
     for number in range(9):
-        target = opened(ledger, f"r{number}")
-        submission = submitted(ledger, target)
-        ledger.accept(submission)
-        assert ledger.bind(target) == [submission]
-        ledger.commit(submission)
+        bound = steered(ledger, follows(ledger, f"r{number}", bound))
     assert sum(ledger.find(f"r{n}") is not None for n in range(9)) <= 4
 
 
@@ -212,3 +210,142 @@ def test_those_that_wait_for_outputs_are_at_hand() -> None:
     assert ledger.awaiting_outputs == {"r2": second}
     ledger.bind(second)
     assert ledger.awaiting_outputs == {}
+
+
+def steered(ledger: Ledger, target: Target) -> list[Submission]:
+    """What its successor was asked for with."""
+    submission = submitted(ledger, target)
+    ledger.accept(submission)
+    return ledger.bind(target)
+
+
+def follows(ledger: Ledger, name: str, bound: list[Submission], **extra: Any) -> Target:
+    """The successor begins."""
+    target = Target(name, "a", ignore, **extra)
+    assert ledger.open(target, bound) == []
+    for submission in bound:
+        ledger.commit(submission)
+    return target
+
+
+def test_a_late_steer_finds_the_live_end() -> None:
+    ledger = Ledger()
+    first = last = opened(ledger)
+    for number in range(2, 9):
+        last = follows(ledger, f"r{number}", steered(ledger, last))
+    late = submitted(ledger, first)
+    assert (late.named, late.of, late.effective) == (first, last, None)
+    ledger.accept(late)
+    assert (late.effective, late.told) == (last, last)
+    assert last.waiting == [late]
+    ledger.end(last, TargetPhase.WAITING, [{"type": "x"}])
+    assert ledger.hold(last) == [late]
+    assert ledger.bind(last) == [late]
+
+
+def test_what_waits_for_a_successor_is_its_own_once_it_begins() -> None:
+    ledger = Ledger()
+    first = opened(ledger)
+    bound = steered(ledger, first)
+    ready, slow = submitted(ledger, first), submitted(ledger, first)
+    ledger.accept(ready)
+    assert (ready.effective, ready.told) == (None, first)
+    second = Target("r2", "a", ignore)
+    assert ledger.open(second, bound) == [ready]
+    assert (ready.of, ready.told, slow.of, slow.told) == (second, second, second, first)
+    ledger.accept(slow)
+    assert slow.told is second
+    assert second.waiting == [ready, slow]
+    assert ledger.bind(second) == [ready, slow]
+
+
+def test_what_is_admitted_too_late_for_a_successor_waits_for_it() -> None:
+    ledger = Ledger()
+    first = opened(ledger)
+    ready, slow = submitted(ledger, first), submitted(ledger, first)
+    ledger.accept(ready)
+    bound = ledger.bind(first)
+    assert bound == [ready]
+    ledger.accept(slow)
+    assert ledger.open(Target("r2", "a", ignore), bound) == [slow]
+
+
+def test_a_successor_that_does_not_begin_gives_all_back() -> None:
+    ledger = Ledger()
+    first = opened(ledger)
+    bound = steered(ledger, first)
+    ready, slow = submitted(ledger, first), submitted(ledger, first)
+    ledger.accept(ready)
+    assert ledger.forgo(bound) == [*bound, ready]
+    assert ready.told is first
+    for submission in (*bound, ready):
+        ledger.fail(submission)
+    assert ledger.forgo(bound) == []
+    assert first.waiting == [slow]
+    with pytest.raises(SteerFault) as fault:
+        ledger.accept(slow)
+    assert fault.value.code is SteerErrorCode.NOT_ACTIVE
+    assert refused(ledger, first) is SteerErrorCode.NOT_ACTIVE
+
+
+@pytest.mark.parametrize(
+    ("phase", "code"),
+    [
+        (TargetPhase.COMPLETED, SteerErrorCode.COMPLETED),
+        (TargetPhase.CLOSED, SteerErrorCode.NOT_ACTIVE),
+    ],
+)
+def test_the_end_of_the_chain_says_why_it_takes_no_more(
+    phase: TargetPhase, code: SteerErrorCode
+) -> None:
+    ledger = Ledger()
+    first = opened(ledger)
+    second = follows(ledger, "r2", steered(ledger, first))
+    early = submitted(ledger, first)
+    ledger.end(second, phase)
+    assert refused(ledger, first) is code
+    with pytest.raises(SteerFault, match="r2") as fault:
+        ledger.accept(early)
+    assert fault.value.code is code
+    assert early.told is first
+
+
+def test_a_successor_of_another_kind_takes_none() -> None:
+    ledger = Ledger()
+    first = opened(ledger)
+    follows(ledger, "r2", steered(ledger, first), refusal="not this kind")
+    assert refused(ledger, first) is SteerErrorCode.NOT_SUPPORTED
+
+
+def test_limits_count_what_waits_in_the_chain() -> None:
+    ledger = Ledger(max_waiting=3, max_bytes=100)
+    first = opened(ledger)
+    bound = steered(ledger, first)
+    submitted(ledger, first)
+    assert refused(ledger, first, 81) is SteerErrorCode.TOO_MANY
+    submitted(ledger, first)
+    assert refused(ledger, first) is SteerErrorCode.TOO_MANY
+    assert ledger.open(Target("r2", "a", ignore), bound) == []
+    ledger.commit(bound[0])
+    submitted(ledger, first)
+    assert refused(ledger, first) is SteerErrorCode.TOO_MANY
+
+
+def test_all_that_waits_in_a_chain_is_dropped_with_it() -> None:
+    ledger = Ledger()
+    first = opened(ledger)
+    bound = steered(ledger, first)
+    late = submitted(ledger, first)
+    assert ledger.drop() == [*bound, late]
+
+
+def test_without_following_a_steered_response_takes_no_more() -> None:
+    ledger = Ledger(follow=False)
+    first = opened(ledger)
+    slow = submitted(ledger, first)
+    bound = steered(ledger, first)
+    assert refused(ledger, first) is SteerErrorCode.NOT_ACTIVE
+    with pytest.raises(SteerFault):
+        ledger.accept(slow)
+    follows(ledger, "r2", bound)
+    assert refused(ledger, first) is SteerErrorCode.NOT_ACTIVE

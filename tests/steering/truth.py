@@ -51,12 +51,27 @@ class Truth:
     cancels: set[str | None] = field(default_factory=set)
     #: Responses that were cancelled before the backend began them.
     stillborn: set[str] = field(default_factory=set)
+    #: Response -> the one that carries its steers.
+    next: dict[str, str] = field(default_factory=dict)
+    #: Responses that are over, and how.
+    over: dict[str, str] = field(default_factory=dict)
     drained: bool = False
 
     @property
     def running(self) -> list[str]:
         """Responses that have begun and not ended."""
         return [r.id for r in self.stage.judge.responses.values() if r.terminal is None]
+
+    @property
+    def steered(self) -> list[str]:
+        """Responses that were steered, and are over."""
+        return [*self.next, *self.followed.values()]
+
+    def live(self, name: str) -> str:
+        """The newest response of the chain that grew from this one by steering."""
+        while name in self.next:
+            name = self.next[name]
+        return name
 
     def hear(self, event: Event) -> None:
         kind, lane = event["type"], event.get("stream_id")
@@ -81,6 +96,8 @@ class Truth:
         body = None if name in self.stillborn else self.stage.backend.begun(lane)
         self.lanes[name] = lane
         steers = [s for s in self._steers() if s.successor == name]
+        if steers and parent is not None:
+            self.next[parent] = name
         expected = [*self.lines.get(parent, []), *(self._text(s) for s in steers)]
         if lane in self.followed:
             assert self.followed.pop(lane) == parent, "something else came before the successor"
@@ -95,6 +112,7 @@ class Truth:
 
     def _ended(self, response: Event, lane: str | None) -> None:
         name = response["id"]
+        self.over[name] = response["status"]
         self.lines[name] = self.lines[name] + texts_of(response["output"])
         details = response["incomplete_details"] or {}
         calls = [item for item in response["output"] if item["type"] in _CALLS]
@@ -117,30 +135,36 @@ class Truth:
         assert self.stage.store.written(told.id) is not None, "accepted, but not written"
         assert self.stage.store.written(told.id).input == _json(told.value)  # type: ignore[union-attr]
         lane = event.get("stream_id")
-        response = self.stage.judge.responses[told.target]
-        if response.terminal is not None and told.target not in self.owing:
-            self.followed.setdefault(lane, told.target)  # its record was waited for
+        live = self.live(told.target)
+        assert steer.get("effective_response_id", live) == live, "not the live end"
+        assert ("effective_response_id" in steer) <= (live != told.target)
+        if live in self.over and live not in self.owing:
+            self.followed.setdefault(lane, live)  # its record was waited for
 
     def _failed(self, event: Event, lane: str | None) -> None:
         steer, code = event["steer"], event["error"]["code"]
         [told] = [t for t in self.sent if t.value == steer["input"]]
-        assert told.target == steer["previous_response_id"]
+        target = self._target(told)
+        assert target == steer["previous_response_id"]
         assert told.verdict is None, "two verdicts"
         assert told.id in (None, steer.get("id"))
         told.verdict = code
-        terminal = self.stage.judge.responses[told.target].terminal
-        if told.id is None and code in _OVER and told.in_time:
-            assert terminal is not None
-            lost = terminal["status"] == "failed" or told.target in self.cancelled
-            assert self.drained or lost, "refused, but it came in time"
+        live = self.live(told.target)
+        if told.id is None and code in _OVER and not self.drained:
+            assert live in self.over, "refused, but it runs"
+            assert self.followed.get(lane) != live, "refused, but it has a successor"
+            done = self.over[live] == "completed" and live not in self.owing
+            assert done or code != "response_already_completed"
+            lost = self.over[live] == "failed" or live in self.cancelled
+            assert lost or not told.in_time, "refused, but it came in time"
         if told.id is not None:
             assert code == "successor_creation_failed"
-        if self.followed.get(lane) == told.target and told.id is not None:
+        if told.id is not None and self.followed.get(lane) in (target, live):
             requests = [b for b in self.stage.backend.bodies if b.lane == lane]
             tried = any(told.text in body.texts for body in requests)
             given_up = self.drained or lane in self.cancels
             assert given_up or tried, "no successor was asked for"
-            if not self._queued(told.target):
+            if not self._queued(target) and not self._queued(live):
                 del self.followed[lane]
 
     def _pending(self, event: Event, lane: str | None) -> None:
@@ -153,12 +177,15 @@ class Truth:
         """After every play: whoever can be stopped for a steer has been."""
         for body in self.stage.backend.live:
             names = [n for n in self.running if self.lanes[n] == body.lane]
+            assert names or not body.began or body.sink is None, "nobody listens, and it runs"
             if names and body.ours and body.safe and body.answered.done():
                 assert not self._queued(names[0]), "not stopped at a safe boundary"
         for name in self.owing:
             parents = [parent for _, parent in self.asked.get(self.lanes[name], ())]
             told = [s.fate is Fate.PENDING for s in self._queued(name)]
-            unheard = [t for t in self.sent if t.target == name and not (t.id or t.verdict)]
+            unheard = [
+                t for t in self.sent if self.live(t.target) == name and not (t.id or t.verdict)
+            ]
             heard = name in parents or unheard or all(told) or self.drained
             assert heard, "nobody told the client that it is waited for"
         active = len(self.stage.backend.live)
@@ -181,9 +208,17 @@ class Truth:
                 continue
             assert record is not None
             assert record.state == (fate or "dropped"), (record, fate)
+            steer = self.stage.judge.steers.steers[told.id]
             if fate is Fate.COMMITTED:
-                steer = self.stage.judge.steers.steers[told.id]
                 assert record.successor == steer.successor
+            known = None if steer.target == told.target else steer.target
+            assert record.target == told.target
+            # The live end may end between its record and its acceptance.
+            passed = known is None and record.effective in self.next.values()
+            assert record.effective == known or passed
+            for name in {told.target, steer.target}:
+                listed = self.stage.store._listed(name)
+                assert told.id in [one for ids in listed.values() for one in ids], "not listed"
         if left:
             states = {r.state for rs in self.stage.store._records.values() for r in rs.values()}
             assert states <= {"committed", "failed", "dropped"}, states
@@ -195,7 +230,12 @@ class Truth:
         return steer.fate if steer.fate in (Fate.COMMITTED, Fate.FAILED) else None
 
     def _waits(self, told: Told) -> bool:
-        return told.id is not None and told.target in self.owing
+        return told.id is not None and self._target(told) in self.owing
+
+    def _target(self, told: Told) -> str:
+        """The response for which a steer was taken, as far as the client knows."""
+        steer = self.stage.judge.steers.steers.get(told.id or "")
+        return told.target if steer is None else steer.target
 
     def _steers(self) -> list[JudgedSteer]:
         return list(self.stage.judge.steers.steers.values())

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lanes.stream.run_states import RunState, RunStep
-    from steering.ledger import Submission
     from steering.states import SubmissionState, SubmissionStep
+    from steering.targets import Submission
 
 #: The rows of both tables that some play has used.
 visited: set[tuple[SubmissionState, SubmissionStep]] = set()

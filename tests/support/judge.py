@@ -137,6 +137,11 @@ class StreamJudge:
         else:
             claim(event["sequence_number"] == 0, "number 0 where there is no response", event)
             claim("stream_id" not in event, "no lane where there is no response", event)
+        effective = event["steer"].get("effective_response_id")
+        if effective is not None:
+            taken = self.responses.get(effective)
+            claim(event["type"] == "response.steer.accepted", "only there", event)
+            claim(taken is not None and taken.lane == event.get("stream_id"), "unknown", event)
         self.steers.receive(event, target)
 
     def finish(self) -> None:

@@ -54,15 +54,16 @@ class Running:
             seen = await self.send(delta(text), until="response.output_text.delta")
             assert seen[-1]["delta"] == text
 
-    async def steer(self, value: Any = "steer") -> str:
-        """Steer it; the id of the steer that was accepted."""
+    async def steer(self, value: Any = "steer", effective: str | None = None) -> str:
+        """Steer it; the id of the steer that was accepted, for another response perhaps."""
         await self.client.steer(self.id, value)
         seen = await self.client.until(
             "response.steer.accepted", "response.steer.failed", lane=self.lane
         )
         assert seen[-1]["type"] == "response.steer.accepted", seen[-1]
         told: str = seen[-1]["steer"]["id"]
-        assert seen[-1]["steer"] == {"id": told, "previous_response_id": self.id}
+        taken = {} if effective is None else {"effective_response_id": effective}
+        assert seen[-1]["steer"] == {"id": told, "previous_response_id": self.id, **taken}
         return told
 
     async def refused(self, value: Any = "steer", **extra: Any) -> Event:

@@ -73,9 +73,9 @@ class Behind:
             steering.append(of)
             passed_on(of, steer_id, messages, refused)
 
-        async def steered(running: Running, value: Any = "steer") -> str:
+        async def steered(running: Running, value: Any = "steer", **extra: Any) -> str:
             """Return once the inner gateway has it too: one that comes late is in no successor."""
-            told = await steer(running, value)
+            told = await steer(running, value, **extra)
             with anyio.fail_after(HANG):
                 while any(one.unanswered for one in steering):  # noqa: ASYNC110
                     await anyio.sleep(0.001)

@@ -12,6 +12,7 @@ from tests.cases import (
     test_lanes,
     test_lineage,
     test_steer_ends,
+    test_steer_follows,
     test_steer_hosted,
     test_steer_pending,
     test_steer_successor,
@@ -56,6 +57,7 @@ _CASES: dict[ModuleType, tuple[str, ...]] = {
         "test_a_fault_of_our_own_returns_them",
         "test_the_end_of_all_returns_them",
     ),
+    test_steer_follows: ("test_one_that_runs_is_steered_whatever_hops_there_are",),
     test_steer_hosted: ("test_a_tool_at_work_is_finished_first",),
     test_steer_pending: (
         "test_b42_the_create_may_come_before_the_pending_event",
@@ -71,7 +73,6 @@ _CASES: dict[ModuleType, tuple[str, ...]] = {
         "test_b45_every_form_arrives_whole_and_in_order",
         "test_it_runs_ahead_of_what_waits_in_the_same_slot",
         "test_successors_are_steered_in_turn",
-        "test_a_steer_that_comes_before_the_successor_begins",
         "test_lanes_keep_their_steers_to_themselves",
         "test_a_successor_that_fails_after_its_beginning_has_taken_its_steers",
         "test_an_upstream_that_says_the_same_ids_again",

@@ -123,6 +123,13 @@ async def test_the_successor_that_carries_just_these(server: SocketUpstream) -> 
         assert len(server.peers) == 1
 
 
+async def test_a_gateway_behind_is_asked_not_to_follow(server: SocketUpstream) -> None:
+    for native, told in ((True, "off"), (False, None)):
+        async with client(server, native=native) as one:
+            running = await opened(server, one)
+            assert running.peer.headers.get("multilane-steer-follow") == told
+
+
 async def test_it_may_have_begun_before_it_is_asked_for(server: SocketUpstream) -> None:
     """What it said meanwhile is not lost."""
     async with client(server, native=True) as one:

@@ -15,6 +15,7 @@ from gateway.upstream.transport.websocket.limits import WebSocketLimits
 from gateway.upstream.transport.websocket.pool import UpstreamSocketPool
 from lanes.codec import encode
 from lanes.cpu_thread import run_in_cpu_thread
+from lanes.frames import STEER_FOLLOW
 from lanes.long_strings import LongStrings
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class WebSocketClient:
         proxies: Mapping[str, str] | None = None,
     ) -> None:
         self._retries = retries
+        # A gateway that steers must not take a steer for a successor that is not wanted here.
+        self._own_headers = {STEER_FOLLOW: "off"} if native else {}
         self.sockets = UpstreamSocketPool(
             parse_route(base_url, proxies), limits or WebSocketLimits(), native=native, tls=tls
         )
@@ -87,7 +90,7 @@ class WebSocketClient:
             name: value
             for name, value in sendable_headers(headers).items()
             if name not in _REQUEST_HEADERS
-        }
+        } | self._own_headers
         large = len(body) > _LARGE
         create = await run_in_cpu_thread(_create_of, body) if large else _create_of(body)
         return await retry(lambda: self._attempt(path, create, upgrade_headers), self._retries)
