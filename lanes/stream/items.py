@@ -236,7 +236,7 @@ class Item:
                 continue
             if seen == len(line):
                 self.open_part(kind, emit, None, final)
-            line[seen].close(emit, final)
+            line[seen].close(emit, final if line[seen].kind is kind else None)
             seen += 1
 
     def _compose(self, status: str) -> dict[str, Any]:

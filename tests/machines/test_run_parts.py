@@ -41,6 +41,18 @@ def test_a_refusal_is_a_part_like_any_other() -> None:
         assert played.texts("refusal") == "no"
 
 
+@pytest.mark.parametrize(("sent", "ended"), [("refusal", TEXT), ("output_text", REFUSAL)])
+def test_an_end_of_another_kind_adds_nothing_to_a_part(sent: str, ended: Event) -> None:
+    texts = {key: "b" for key in ("text", "refusal") if key in ended}
+    whole = message(None, id="y1", content=[{**ended, **texts, "extra": 1}])
+    for middle in ([], [done(whole)]):
+        played = play([created(), delta("a", "m1", sent), *middle, completed([whole])])
+        (part,) = played.output[0]["content"]
+        assert part["type"] == sent
+        assert "extra" not in part
+        assert {"text", "refusal"} & part.keys() == {sent.removeprefix("output_")}
+
+
 def test_parts_are_counted_by_us() -> None:
     events = [
         delta("a", content_index=-1),
