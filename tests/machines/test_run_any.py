@@ -19,7 +19,11 @@ from tests.machines.plausible import spoiled, streams
 from tests.support.judge import judge
 from tests.support.judge_response import ResponseJudge
 
-PROFILES = st.builds(Profile, *[st.booleans()] * len(fields(Profile)))
+PROFILES = st.builds(
+    Profile,
+    **{each.name: st.booleans() for each in fields(Profile) if each.type == "bool"},
+    made_by=st.none() | st.just({"made_by": {"upstream": "a", "dialect": "chat"}}),
+)
 PIECE = re.compile(r"<(\d+):(\d+)>")
 
 
