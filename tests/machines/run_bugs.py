@@ -322,4 +322,4 @@ def the_terminal_doubles_the_items(original: Any) -> Any:
 
 @BUGS.plant(ItemIndex, "sharing_name")
 def names_mean_nothing(original: Any) -> Any:
-    return lambda self, source: None
+    return lambda self, source, index=None: None
