@@ -23,7 +23,10 @@ async def test_they_are_relayed_before_what_follows(
     peer.send(chunk(0) + chunk(1))
     assert [data for _, data in await looking] == [b"0", b"1"]
     peer.send(chunk(2))
-    await until(lambda: len(stream._kept) == 3)  # it comes before anybody relays
+    connection = stream._reply._connection
+    assert connection is not None
+    assert connection._transport is not None
+    assert not connection._transport.is_reading()  # it waits until somebody relays
     sink = Sink()
     relaying = asyncio.create_task(stream.relay(sink))
     await sink.have(3)

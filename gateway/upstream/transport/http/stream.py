@@ -23,6 +23,8 @@ class HttpStream:
         self._sink: Callable[[list[Event]], None] = _discard
         self._wanted = True
         self._kept: list[Event] = []
+        self._held = False  # whether `first` has them, and `relay` was not called yet
+        self._paused = False
         self.headers = reply.headers
         #: HTTP has no way to pass a steer to the backend.
         self.steering = None
@@ -41,6 +43,8 @@ class HttpStream:
             self._kept += events
             if not arrival.done() and any(map(meant, events)):
                 arrival.set_result(None)
+                self._held = True  # else a quick backend would fill memory until `relay`
+                self._reply.pause()
 
         self._sink = keep
         try:
@@ -70,6 +74,9 @@ class HttpStream:
                 sink(self._kept)
             if self._wanted:
                 reply.start(self._receive if self._body.plain else self._receive_unknown)
+            self._held = False
+            if not self._paused:
+                reply.resume()
             await reply.end()
             if self._wanted and (last := self._body.finish()):
                 self._sink(last)
@@ -98,11 +105,14 @@ class HttpStream:
 
     def pause(self) -> None:
         """Stop reading until `resume`, so that the backend must stop sending. Idempotent."""
+        self._paused = True
         self._reply.pause()
 
     def resume(self) -> None:
         """Read again. Idempotent."""
-        self._reply.resume()
+        self._paused = False
+        if not self._held:
+            self._reply.resume()
 
     def _receive_unknown(self, data: bytes) -> None:
         """Take a read while it is not sure what the body is."""
