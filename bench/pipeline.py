@@ -101,7 +101,7 @@ class Pipeline:
             f"resp_{'0' * 32}",
             request,
             Profile(),
-            lambda body: put(stamp, body),
+            lambda *pieces: put(stamp, *pieces),
             mint=lambda prefix: f"{prefix}_{next(numbers):032x}",
             clock=time.time,
         )

@@ -6,7 +6,7 @@ The gateway runs in a process of its own (bench/probed_gateway.py), and an upstr
   read back and continued once.
 - Each large request over HTTP is answered.
 - Each crowd of clients sends many frames at once (bench/crowds.py).
-- Each large answer is relayed, stored, read back and continued once.
+- Each large answer is relayed, stored, read back and continued once; and read back by itself.
 
 `--dialect chat` and `--upstream https` or `websocket` have other requests made of a frame.
 """
@@ -183,20 +183,18 @@ async def requests(way: Way, size: int) -> dict[str, Outcome]:
             await gateway.longest()
             url = f"http://127.0.0.1:{gateway.port}/v1/responses{path}"
             lines = {"content-type": "application/json", **headers}
-            status = await asyncio.to_thread(_posted, Request(url, data, lines))
+            status, _ = await asyncio.to_thread(_answer, Request(url, data, lines))
             outcomes[name] = Outcome(*await gateway.longest(), str(status))
     return outcomes
 
 
-def _posted(request: Request) -> int:
-    """Return the status of the answer, once it is read."""
+def _answer(request: Request) -> tuple[int, bytes]:
+    """Return the status and the body of the answer to a request."""
     try:
         with urllib.request.urlopen(request) as answer:
-            answer.read()
-            status: int = answer.status
-            return status
+            return answer.status, answer.read()
     except HTTPError as error:
-        return error.code
+        return error.code, b""
 
 
 async def crowds() -> dict[str, Outcome]:
@@ -224,6 +222,29 @@ async def large_answers(way: Way, size: int) -> dict[str, Outcome]:
     return outcomes
 
 
+async def stored_answers(way: Way, size: int) -> dict[str, Outcome]:
+    """Return what came of reading each answer back, as an object and as events.
+
+    Args:
+        way: How the gateway is set up, but for the dialect.
+        size: Bytes of each answer, roughly.
+    """
+    outcomes = {}
+    for name, events in answers(size).items():
+        async with _gateway(way, events) as gateway:
+            url = f"http://127.0.0.1:{gateway.port}/v1/responses"
+            create = Request(
+                url, json.dumps(_CREATE).encode(), {"content-type": "application/json"}
+            )
+            _, body = await asyncio.to_thread(_answer, create)
+            url = f"{url}/{json.loads(body)['id']}"
+            await gateway.longest()
+            asked = [Request(url + query) for query in ("", "?stream=true")]
+            statuses = {(await asyncio.to_thread(_answer, one))[0] for one in asked}
+            outcomes[name] = Outcome(*await gateway.longest(), str(*statuses))
+    return outcomes
+
+
 async def _all(way: Way, size: int, names: Sequence[str]) -> dict[str, Outcome]:
     """Return what came of everything, or of the frames with these names."""
     outcomes = await frames(way, size, names)
@@ -232,6 +253,8 @@ async def _all(way: Way, size: int, names: Sequence[str]) -> dict[str, Outcome]:
         outcomes |= {f"{name}, 6 clients": found for name, found in (await crowds()).items()}
         many = await large_answers(way, size // 8)
         outcomes |= {f"answer: {name}": found for name, found in many.items()}
+        many = await stored_answers(way, size // 8)
+        outcomes |= {f"stored: {name}": found for name, found in many.items()}
     return outcomes
 
 

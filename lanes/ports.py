@@ -117,8 +117,14 @@ class Upstream(Protocol):
 class Outbox(Protocol):
     """The single writer of one connection. Queued events leave soon and in order."""
 
-    def put(self, stamp: Stamp, body: bytes) -> None:
-        """Add the number to an event and queue it. `body` is its JSON without the closing brace."""
+    def put(self, stamp: Stamp, body: bytes, *more: bytes) -> None:
+        """Add the number to an event and queue it.
+
+        Args:
+            stamp: The numbering of its response.
+            body: Its JSON without the closing brace.
+            more: The rest of that, if it was made in pieces.
+        """
 
     def put_event(self, stamp: Stamp, event: dict[str, Any]) -> None:
         """Encode an event, number it and queue it."""

@@ -80,10 +80,22 @@ class SocketOutbox(PacedStreams):
         self._frames: list[bytes] = []
         self._size = 0
 
-    def put(self, stamp: Stamp, body: bytes) -> None:
-        """Add the number to an event and queue its frame, in one step: numbers follow the wire."""
+    def put(self, stamp: Stamp, body: bytes, *more: bytes) -> None:
+        """Add the number to an event and queue its frame, in one step: numbers follow the wire.
+
+        Args:
+            stamp: The numbering of its response.
+            body: Its JSON without the closing brace.
+            more: The rest of that, if it was made in pieces.
+        """
         number = stamp.number
         stamp.number = number + 1
+        if more:
+            pieces = body, *more
+            if sum(map(len, pieces)) > _MANY_BYTES:
+                self._put_large(*pieces, b"%b%d}" % (stamp.tail, number))
+                return
+            body = b"".join(pieces)
         payload = b"%b%b%d}" % (body, stamp.tail, number)
         size = len(payload)
         if not self._frames:
@@ -99,14 +111,14 @@ class SocketOutbox(PacedStreams):
         if self._size > _MANY_BYTES:
             self.flush()
 
-    def _put_large(self, payload: bytes) -> None:
+    def _put_large(self, *payload: bytes) -> None:
         """Write what is queued, and then a frame that is not worth a copy (D33)."""
         self.flush()
-        header = _header(len(payload))
+        frame = _header(sum(map(len, payload))), *payload
         self._sent.events += 1
-        self._sent.bytes += len(header) + len(payload)
-        self._wire.write_frames(header)
-        self._wire.write_frames(payload)
+        self._sent.bytes += sum(map(len, frame))
+        for piece in frame:
+            self._wire.write_frames(piece)
 
     def put_event(self, stamp: Stamp, event: dict[str, Any]) -> None:
         """Encode an event and queue it (see `Outbox.put_event`)."""

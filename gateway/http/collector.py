@@ -50,12 +50,18 @@ class Collector(PacedStreams):
     def __init__(self) -> None:
         super().__init__()
         self.fault: Fault | None = None
-        self._last = b""
+        self._last: tuple[bytes, ...] = ()
 
-    def put(self, stamp: Stamp, body: bytes) -> None:
-        """Keep an event in place of the one before."""
+    def put(self, stamp: Stamp, body: bytes, *more: bytes) -> None:
+        """Keep an event in place of the one before.
+
+        Args:
+            stamp: The numbering of its response.
+            body: Its JSON without the closing brace.
+            more: The rest of that, if it was made in pieces.
+        """
         stamp.number += 1
-        self._last = body
+        self._last = (body, *more)
 
     def put_event(self, stamp: Stamp, event: dict[str, Any]) -> None:
         """Encode an event and keep it (see `Outbox.put_event`)."""
@@ -67,4 +73,4 @@ class Collector(PacedStreams):
 
     def response(self) -> bytes:
         """Return the response object, once the worker is done and there is no `fault`."""
-        return response_in(self._last)
+        return response_in(b"".join(self._last))

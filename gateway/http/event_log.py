@@ -11,7 +11,9 @@ from gateway.client.outbox import PacedStreams
 from gateway.http.collector import response_in
 from gateway.http.sse import sse_event
 from lanes.codec import encode
+from lanes.cpu_thread import run_in_cpu_thread
 from lanes.events import Stamp
+from lanes.stores.packing import THREAD_OVER
 from lanes.stream.rebuilt import rebuilt_events
 
 if TYPE_CHECKING:
@@ -55,16 +57,24 @@ class EventLog(PacedStreams):
         self.on_full: Callable[[], None] = _nothing
 
     @classmethod
-    def of(cls, response: bytes) -> EventLog:
+    async def of(cls, response: bytes) -> EventLog:
         """Return the log of a response that is over, made again from its final object."""
-        log, stamp = cls(), Stamp(None)
-        for body in rebuilt_events(response):
-            log.put(stamp, body)
-        log.end()
+        log = cls()
+        log.extend(await events_of(response))
+        log.response = response
+        log.close()
         return log
 
-    def put(self, stamp: Stamp, body: bytes) -> None:
-        """Add the number to an event and keep it."""
+    def put(self, stamp: Stamp, body: bytes, *more: bytes) -> None:
+        """Add the number to an event and keep it.
+
+        Args:
+            stamp: The numbering of its response.
+            body: Its JSON without the closing brace.
+            more: The rest of that, if it was made in pieces.
+        """
+        if more:
+            body = b"".join((body, *more))
         self._last = body
         event = sse_event(stamp, body)
         self.events.append(event)
@@ -120,6 +130,17 @@ class EventLog(PacedStreams):
     def _wake(self) -> None:
         for follower in self.followers:
             follower.wake()
+
+
+async def events_of(response: bytes) -> list[bytes]:
+    """Return the events of a response that is over, by a thread if they are large (D33)."""
+    large = len(response) > THREAD_OVER
+    return await run_in_cpu_thread(_events_of, response) if large else _events_of(response)
+
+
+def _events_of(response: bytes) -> list[bytes]:
+    stamp = Stamp(None)
+    return [sse_event(stamp, body) for body in rebuilt_events(response)]
 
 
 def _nothing() -> None:

@@ -127,7 +127,7 @@ class IdempotentCreates:
             if claim.owner == own.owner:
                 return self._start(request, own, create, make)
             if claim.answer is not None:
-                return EventLog.of(claim.answer)
+                return await EventLog.of(claim.answer)
             await self._wait(request)
 
     async def _wait(self, request: IdempotentRequest) -> None:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from gateway.http.event_log import EventLog
+from gateway.http.event_log import events_of
 from gateway.http.sse import sse_event
 from lanes.events import Stamp
 from lanes.stream.rebuilt import end_event
 from steering.errors import StoreUnavailable
 
 if TYPE_CHECKING:
+    from gateway.http.event_log import EventLog
     from lanes.stores.background import BackgroundStore, ResponseName
 
 #: Seconds between two looks for more.
@@ -51,7 +52,7 @@ async def mirror(store: BackgroundStore, name: ResponseName, first: int, log: Ev
         else:
             await anyio.sleep(_POLL)
     if record is not None and not kept.count:
-        log.extend(EventLog.of(record.body).events[number:])
+        log.extend((await events_of(record.body))[number:])
     elif record is not None and number >= kept.count:
         last = log.events[-1] if log.events else await _last(store, name, number)
         if not last.startswith(_ENDS):

@@ -146,8 +146,16 @@ class SseOutbox(PacedStreams):
         self._type = _NONE
         self._begin = slice(len(_NONE))  # a ready slice costs half of `startswith`
 
-    def put(self, stamp: Stamp, body: bytes) -> None:
-        """Add the number to an event and queue it, in one step: numbers follow the wire."""
+    def put(self, stamp: Stamp, body: bytes, *more: bytes) -> None:
+        """Add the number to an event and queue it, in one step: numbers follow the wire.
+
+        Args:
+            stamp: The numbering of its response.
+            body: Its JSON without the closing brace.
+            more: The rest of that, if it was made in pieces.
+        """
+        if more:
+            body = b"".join((body, *more))
         number = stamp.number
         stamp.number = number + 1
         if body[self._begin] != self._type:

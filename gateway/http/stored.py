@@ -11,7 +11,7 @@ from starlette.responses import Response
 from gateway.http.answers import StreamedAnswer
 from gateway.http.collector import said
 from gateway.http.conversations import listed
-from gateway.http.event_log import EventLog, LogFollower
+from gateway.http.event_log import EventLog, LogFollower, events_of
 from gateway.http.inclusion import adds, with_encrypted_reasoning
 from gateway.http.input_items import input_items, page_of_items
 from gateway.http.mirror import mirror
@@ -218,13 +218,13 @@ class StoredResponses:
             return StreamedAnswer(LogFollower(run.log, first), self._wires)
         record = await self._record(name)
         if record is None:
-            log = EventLog.of(await self._included(name, await self._object(name), include))
+            log = await EventLog.of(await self._included(name, await self._object(name), include))
             _check_start(first, len(log.events))
             return StreamedAnswer(LogFollower(log, first), self._wires)
         if record.over:
             with translated():
                 kept = await self._store.events(name, first)
-            count = kept.count or len(EventLog.of(record.body).events)
+            count = kept.count or len(await events_of(record.body))
             _check_start(first, count)
         log = EventLog()
         log.decided.set()

@@ -132,8 +132,9 @@ class _TextLength:
     def __init__(self) -> None:
         self.length = 0
 
-    def take(self, event: bytes) -> None:
+    def take(self, *pieces: bytes) -> None:
         """Count the text of one event."""
+        event = b"".join(pieces)
         if event.startswith(_DELTA):
             self.length += len(event) - event.find(b'"delta":')
 

@@ -94,7 +94,7 @@ class ConversationTurn:
         self._bounds = bounds
         self._bytes = sum(item.size for item in items)
         self._token = secrets.token_hex(8)
-        self._put: Callable[[bytes], object] = _nowhere
+        self._put: Callable[..., object] = _nowhere
         self._held: bytes | None = None
         #: What the upstream is asked: it keeps no part of this conversation.
         self.body = {key: value for key, value in body.items() if key != "conversation"}
@@ -140,8 +140,8 @@ class ConversationTurn:
         self.release()
         return entries
 
-    def _hold(self, event: bytes) -> None:
-        self._held = event
+    def _hold(self, *pieces: bytes) -> None:
+        self._held = b"".join(pieces)
 
     def _fail(self) -> None:
         if self._held is not None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Raw
+
 from lanes.codec import encode
 from lanes.errors import IllegalTransition
 from lanes.history.entries import Entry
 from lanes.history.makers import MADE_BY
 from lanes.stream.item_schema import Seal, needed_fields, public_fields
 from lanes.stream.item_states import ITEM_TRANSITIONS, ItemState, ItemStep
-from lanes.stream.parts import CALL_KINDS, SUMMARY, Part, has_text, have_texts, kind_of
+from lanes.stream.part_texts import has_text, have_texts, with_texts
+from lanes.stream.parts import CALL_KINDS, SUMMARY, Part, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,8 +87,8 @@ class Item:
                 item["content"] = []
         elif self.call is not None:
             item |= {"status": "in_progress", self.call.kind.text_key: ""}
-        event = {"type": "response.output_item.added", "output_index": self.index, "item": item}
-        emit(encode(event)[:-1])
+        head = {"type": "response.output_item.added", "output_index": self.index}
+        emit(encode(head)[:-1], b',"item":', encode(item))
 
     def part(self, kind: PartKind, source_index: int | None) -> Part | None:
         """Return the part that an event of this kind is about, if there is one yet."""
@@ -140,7 +143,7 @@ class Item:
         self._shown = self._compose(status)
         self.wire = encode(self._shown)
         head = {"type": "response.output_item.done", "output_index": self.index}
-        emit(encode(head)[:-1] + b',"item":' + self.wire)
+        emit(encode(head)[:-1], b',"item":', self.wire)
 
     def finish(self, final: dict[str, Any]) -> None:
         """Take the backend's own end; an open item is still to be closed."""
@@ -247,12 +250,12 @@ class Item:
         item |= {key: self._base[key] for key in ("call_id", "name") if key in self._base}
         item |= {"id": self.id, "type": self.type}
         if self.type == "message":
-            content = [part.snapshot(part.text) for part in self.content] + self._others
+            content = [part.snapshot for part in self.content] + self._others
             item |= {"role": "assistant", "content": content, "status": self._status(status)}
         elif self.type == "reasoning":
             self._compose_reasoning(item, status)
         elif self.call is not None:
-            item[self.call.kind.text_key] = self.call.text
+            item[self.call.kind.text_key] = Raw(self.call.final)
             item["status"] = self._status(status)
         elif item.get("status") in _RUNNING:
             cut = _CUT_STATUS.get(self.type, "incomplete")
@@ -276,9 +279,9 @@ class Item:
         return final if final in ("completed", "incomplete") and status == "completed" else status
 
     def _compose_reasoning(self, item: dict[str, Any], status: str) -> None:
-        item["summary"] = [part.snapshot(part.text) for part in self.summary]
+        item["summary"] = [part.snapshot for part in self.summary]
         if self.content or "content" in item:
-            item["content"] = [part.snapshot(part.text) for part in self.content]
+            item["content"] = [part.snapshot for part in self.content]
         if "status" in item or status == "incomplete":
             item["status"] = self._status(status)
 
@@ -290,6 +293,7 @@ class Item:
         final = self.final
         if final is None or not self._agrees(final):
             return Entry.of(self._shown, self.wire)
+        final = with_texts(self.call, self.content, self.summary, final)
         return Entry.of(self._shown, encode(self._seal.marked(final)))
 
     def _agrees(self, final: dict[str, Any]) -> bool:

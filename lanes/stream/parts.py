@@ -10,6 +10,8 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Raw
+
 from lanes.codec import encode
 from lanes.stream.item_schema import (
     readable_annotation,
@@ -19,10 +21,11 @@ from lanes.stream.item_schema import (
 from lanes.surrogates import joined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable
 
     #: Takes the bytes of one event's JSON object without its closing brace.
-    Emit = Callable[[bytes], object]
+    #: Takes an event as JSON without its last brace, in pieces, so that none is copied to join it.
+    Emit = Callable[..., object]
 
 log = logging.getLogger("multilane.run")
 
@@ -132,6 +135,7 @@ class Part:
         half: The first half of a character whose other half has not come yet.
         logprobs: The logprobs of the text that was sent.
         text_done: Whether the text's `done` event was sent.
+        final: The JSON of the finished text, made once: several events have it.
         open: Whether the part may still get text.
         head: The JSON of a flat delta event up to the delta itself, made once.
         delta_type: The type of the part's deltas; here, and not only in `kind`, for the token path.
@@ -150,6 +154,7 @@ class Part:
     half: str = ""
     logprobs: list[Any] = field(default_factory=list)
     text_done: bool = False
+    final: bytes = b'""'
     open: bool = True
     head: bytes = b""
     delta_type: str = ""
@@ -169,7 +174,8 @@ class Part:
 
     def start(self, emit: Emit) -> None:
         """Send the event that opens the part."""
-        self._event(emit, self.kind.added, part=self.snapshot(""))
+        event = {"type": self.kind.added, **self._place(), "part": self.snapshot}
+        emit(encode(event)[:-1])
 
     def delta(self, emit: Emit, event: dict[str, Any]) -> None:
         """Send a delta that is more than plain text: it has logprobs, other keys or halves."""
@@ -203,14 +209,16 @@ class Part:
             if final.startswith(text):
                 rest = final[len(text) :]
                 self.pieces.append(rest)
-                emit(self.head + encode(rest))
+                emit(self.head, encode(rest))
                 text = final
             else:
                 log.debug("final %s contradicts its deltas; deltas kept", self.kind.name)
         self.text_done = True
+        self.pieces, self.final = [text] if text else [], encode(text)
         if self.kind is OUTPUT_TEXT:
             self.trailer["logprobs"] = self.logprobs
-        self._event(emit, self.kind.done, **{self.kind.text_key: text}, **self.trailer)
+        head = encode({"type": self.kind.done, **self._place(), **self.trailer})
+        emit(head[:-1], self._key, self.final)
 
     def close(self, emit: Emit, final: dict[str, Any] | None = None, status: object = None) -> None:
         """Send what is missing up to the end of the part.
@@ -229,7 +237,8 @@ class Part:
             self.finish_text(emit)
         self.open = False
         cut = {"status": status} if status == "incomplete" and self.kind is SUMMARY else {}
-        self._event(emit, self.kind.part_done, part=self.snapshot(self.text), **cut)
+        head = encode({"type": self.kind.part_done, **self._place(), **cut, "part": self._bare})
+        emit(head[:-2], self._key, self.final, b"}")
 
     def adopt(self, final: dict[str, Any]) -> None:
         """Take over what a final part holds besides its text: annotations, logprobs, the rest."""
@@ -249,44 +258,26 @@ class Part:
             earlier.append(added)
         return added is not None
 
-    def snapshot(self, text: str) -> dict[str, Any]:
-        """Return the part as an object that holds `text`."""
-        part: dict[str, Any] = {"type": self.kind.name, self.kind.text_key: text}
+    @property
+    def snapshot(self) -> dict[str, Any]:
+        """The part as an object that holds the finished text."""
+        return {**self._bare, self.kind.text_key: Raw(self.final)}
+
+    @property
+    def _bare(self) -> dict[str, Any]:
+        """The part without its text."""
+        part: dict[str, Any] = {"type": self.kind.name}
         if self.kind is OUTPUT_TEXT:
             part |= {"annotations": [], "logprobs": self.logprobs}
         return {**part, **self.extra}
+
+    @property
+    def _key(self) -> bytes:
+        """The JSON of the key of its text, behind another key."""
+        return b',"%b":' % self.kind.text_key.encode()
 
     def _place(self) -> dict[str, Any]:
         place: dict[str, Any] = {"item_id": self.item_id, "output_index": self.output_index}
         if self.kind.index_key is not None:
             place[self.kind.index_key] = self.index
         return place
-
-    def _event(self, emit: Emit, kind: str, **fields: Any) -> None:
-        emit(encode({"type": kind, **self._place(), **fields})[:-1])
-
-
-def has_text(final: Mapping[str, Any]) -> bool:
-    """Return whether a backend's own item has any text in its parts."""
-    given = (_texts(final.get(key), *KINDS) for key in ("content", "summary"))
-    return any(map(any, given))
-
-
-def have_texts(content: Iterable[Part], summary: Iterable[Part], final: Mapping[str, Any]) -> bool:
-    """Return whether an item says what the backend's own form of it says.
-
-    Args:
-        content: Its parts.
-        summary: Those of its summary.
-        final: The backend's own form.
-    """
-    texts = [part.text for part in content if part.kind in (OUTPUT_TEXT, REASONING)]
-    if _texts(final.get("content"), OUTPUT_TEXT, REASONING) != texts:
-        return False
-    return _texts(final.get("summary"), SUMMARY) == [part.text for part in summary]
-
-
-def _texts(parts: object, *kinds: PartKind) -> list[Any]:
-    listed = parts if isinstance(parts, list) else ()
-    pairs = [(part, kind_of(part)) for part in listed]
-    return [part.get(kind.text_key) for part, kind in pairs if kind is not None and kind in kinds]

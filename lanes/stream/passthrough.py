@@ -42,7 +42,7 @@ def without_private_keys(event: dict[str, Any], response_id: str) -> dict[str, A
 def tagged(emit: Emit, agent: object) -> Emit:
     """Return what says of each event that it is of this agent."""
     tail = b',"agent":' + encode(agent)
-    return lambda body: emit(body + tail)
+    return lambda *pieces: emit(*pieces, tail)
 
 
 def split_response(

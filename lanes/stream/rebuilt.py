@@ -38,7 +38,7 @@ def rebuilt_events(final: bytes) -> list[bytes]:
         begun = encode({**response, **_LATER, "status": status})
         events.append(b'{"type":"response.%b","response":%b' % (kind.encode(), begun))
     for index, item in enumerate(response["output"]):
-        _rebuild(item, index, events.append)
+        _rebuild(item, index, lambda *pieces: events.append(b"".join(pieces)))
     events.append(end_event(final))
     return events
 

@@ -297,4 +297,4 @@ class Run:
             completed_at=int(self._clock()) if step is RunStep.COMPLETE else None,
         )
         head = {**(extra or {}), "type": f"response.{kind}"}
-        self.deliver(encode(head)[:-1] + b',"response":' + snapshot)
+        self.deliver(encode(head)[:-1], b',"response":', snapshot)

@@ -6,8 +6,6 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Raw
-
 from lanes.codec import encode
 from lanes.stream.item_schema import PRIVATE_KEYS
 from lanes.stream.response_schema import ECHOES, TOOL
@@ -144,20 +142,22 @@ class Snapshots:
         self.why = (error or {}).get("code") or (incomplete_details or {}).get("reason")
         if self._settings is None:
             self._settings = encode({**DEFAULTS, **self._upstream, **self._asked})
-        result = encode(
-            {
-                "id": self.id,
-                "object": "response",
-                "created_at": self._created_at,
-                "completed_at": completed_at,
-                "status": status,
-                "error": error,
-                "incomplete_details": incomplete_details,
-                "output": [Raw(item) for item in output],
-                "usage": self.usage,
-            }
+        head = {
+            "id": self.id,
+            "object": "response",
+            "created_at": self._created_at,
+            "completed_at": completed_at,
+            "status": status,
+            "error": error,
+            "incomplete_details": incomplete_details,
+        }
+        # The items may be large, so they are copied once.
+        return b'%b,"output":[%b],"usage":%b,%b' % (
+            encode(head)[:-1],
+            b",".join(output),
+            encode(self.usage),
+            self._settings[1:],
         )
-        return b"%b,%b" % (result[:-1], self._settings[1:])
 
 
 def _total(spent: dict[str, Any], usage: dict[str, Any] | None) -> dict[str, Any]:

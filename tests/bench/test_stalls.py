@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.stalling_frames import FRAMES
-from bench.stalls import Outcome, Way, crowds, frames, requests
+from bench.stalls import Outcome, Way, crowds, frames, requests, stored_answers
 
 #: In CPU time, of which a busy machine takes little more. Read in one go, some cost seconds.
 MOST_MS = 50
@@ -45,6 +45,13 @@ async def test_no_frame_stalls_the_gateway(way: Way, names: list[str]) -> None:
 @pytest.mark.timeout(300)
 async def test_no_request_over_http_stalls_the_gateway() -> None:
     outcomes = await requests(Way(), 60_000_000)
+    assert too_long(outcomes) == {}
+    assert {outcome.ended for outcome in outcomes.values()} == {"200"}
+
+
+@pytest.mark.timeout(300)
+async def test_no_stored_answer_stalls_the_gateway() -> None:
+    outcomes = await stored_answers(Way(), 7_500_000)
     assert too_long(outcomes) == {}
     assert {outcome.ended for outcome in outcomes.values()} == {"200"}
 

@@ -84,8 +84,8 @@ def start(
     sent: list[Event] = []
     stamp = Stamp(lane)
 
-    def emit(body: bytes) -> None:
-        event = b"%b%b%d}" % (body, stamp.tail, stamp.number)
+    def emit(*pieces: bytes) -> None:
+        event = b"%b%b%d}" % (b"".join(pieces), stamp.tail, stamp.number)
         stamp.number += 1
         sent.append(json.loads(event, parse_constant=_refuse, object_pairs_hook=_once))
 

@@ -195,3 +195,19 @@ def test_any_chunking_reads_like_the_standard(body: bytes, cuts: list[int]) -> N
     edges = sorted({0, len(body), *(at for at in cuts if at < len(body))})
     chunks = [body[start:end] for start, end in pairwise(edges)]
     assert split(chunks) == split([body]) == split(cut(body, 1)) == reference(body)
+
+
+def test_a_large_event_is_read_as_a_small_one_is() -> None:
+    """It is not split into lines where it has the usual form."""
+    small, large = b"{}", b'{"k":"%b"}' % (b"x" * 100_000)
+    layouts = [
+        *(b"data: %b\n\n", b"event: x\ndata: %b\n\n", b"event: \ndata: %b\n\n"),
+        *(b"event:x\ndata: %b\n\n", b"event: x\ndata:%b\n\n", b"data: %b\nevent: x\n\n"),
+        *(b": x\ndata: %b\n\n", b"event: x\nid: 1\ndata: %b\n\n", b"event: x\ndata: %b\n\n\n\n"),
+        *(b"event: x\ndata: \ndata: %b\n\n", b"event: x\ndata: %b\n\nevent: y\ndata: 1\n\n"),
+        *(b"event: x\ndata: %b\ndata: 1\n\n", b"event: x\n\ndata: %b\n\n", b"%b\n\n"),
+    ]
+    for layout in layouts:
+        expected = [(name, data.replace(small, large)) for name, data in split([layout % small])]
+        for size in (1 << 20, 50_000, 99_999):
+            assert split(cut(layout % large, size), 1 << 20) == expected, layout

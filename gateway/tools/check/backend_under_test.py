@@ -56,9 +56,9 @@ class CheckedAnswer:
     since: float = field(default_factory=time.monotonic)
     stream: Stream | None = None
 
-    def take(self, event: bytes) -> None:
-        """Take one strict event, without its closing brace."""
-        strict = decode(event + b"}")
+    def take(self, *pieces: bytes) -> None:
+        """Take one strict event, in pieces and without its closing brace."""
+        strict = decode(b"".join((*pieces, b"}")))
         self.events.append(strict)
         if strict["type"] == "response.output_text.delta":
             self.words.append(time.monotonic() - self.since)

@@ -20,6 +20,9 @@ _SMALL = 4096  # a longer read hardly ever holds one event only
 #: Lines of which a block that has one event has one.
 _VALUES = re.compile(rb"^(?:data:|error:|\{|[^\S\n]+$)", re.MULTILINE)
 
+#: Bytes from which on an event is not split into lines, each of them a copy.
+_LARGE = 64 * 1024
+
 #: `event:` lines seen so far -> the names in them, so that a line costs one look-up. All streams
 #: share it. A backend has a dozen names; the bound stops one that makes names up.
 _NAMES: dict[bytes, str] = {}
@@ -96,6 +99,8 @@ class SseSplitter:
             return []
         if len(data) > self._limit:
             self._measure(data)
+        if len(data) > _LARGE and (event := _alone(data)) is not None:
+            return [event]
         return _aligned(data.split(b"\n")) or self._any(data)
 
     def _any(self, data: bytes) -> list[Event]:
@@ -179,6 +184,21 @@ class SseSplitter:
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         self._unusual = self._after_cr or self._head is not None or self._lines is not None
         return data
+
+
+def _alone(data: bytes) -> Event | None:
+    """Return the event of data that is one in the usual form; it is large, so it is copied once."""
+    name, start = None, 0
+    if data[:6] != _DATA:
+        start = data.find(b"\n") + 1
+        line = data[: start - 1]
+        if not line.startswith(b"event: "):
+            return None
+        name = _NAMES.get(line) or _named(line, line[7:])
+    end = data.find(b"\n", start)
+    if end != len(data) - 2 or not data.startswith(_DATA, start) or end == start + 6:
+        return None
+    return name, data[start + 6 : end]
 
 
 def _aligned(lines: list[bytes]) -> list[Event] | None:
