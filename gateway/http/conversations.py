@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
@@ -21,7 +22,7 @@ from lanes.errors import ClientFault, unreadable_compaction
 from lanes.events import new_id
 from lanes.history.archive import translated
 from lanes.history.entries import COMPACTION, COMPACTION_TRIGGER, Entry, reference
-from lanes.long_strings import LongStrings
+from lanes.long_strings import LongStrings, joined
 from lanes.stores.conversations import (
     Addition,
     Conversation,
@@ -145,7 +146,7 @@ class ConversationRequests:
         if item is None:
             await self._conversation(key_id, request)
             raise ItemNotFound(item_id)
-        return _json(shown(item, include))
+        return await _made(partial(_encoded, item, include), [item])
 
     async def _remove(self, key_id: str, request: Request) -> Response:
         conversation = await self._conversation(key_id, request)
@@ -251,15 +252,26 @@ async def listed(
         more: Whether there are further ones.
     """
 
-    def body(strings: LongStrings | None = None) -> bytes:
-        given = items if strings is None else [item.cut(strings) for item in items]
-        data = [shown(item, include) for item in given]
-        answer = encode(item_list(data, [item.id for item in items], more=more))
-        return answer if strings is None else strings.restore(answer)
+    def body() -> bytes:
+        head, tail = encode(item_list([], [item.id for item in items], more=more)).split(b"[]", 1)
+        made = [piece for item in items for piece in (b",", _encoded(item, include))]
+        return joined((head, b"[", *made[1:], b"]", tail))
 
-    if sum(item.size for item in items) > THREAD_OVER:
-        return _answer(await run_in_cpu_thread(body, LongStrings()))
-    return _answer(body())
+    return await _made(body, items)
+
+
+async def _made(body: Callable[[], bytes], items: Sequence[ConversationItem]) -> Response:
+    """Answer with what is made of items, by a thread if they are large."""
+    large = sum(item.size for item in items) > THREAD_OVER
+    return _answer(await run_in_cpu_thread(body) if large else body())
+
+
+def _encoded(item: ConversationItem, include: Collection[str]) -> bytes:
+    """Return the JSON of an item as its client reads it, in steps that are all short (D33)."""
+    if item.size <= THREAD_OVER:
+        return encode(shown(item, include))
+    strings = LongStrings()
+    return strings.restore(encode(shown(item.cut(strings), include)))
 
 
 def _json(value: object) -> Response:

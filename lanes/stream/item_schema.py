@@ -57,6 +57,11 @@ class Seal(NamedTuple):
         return {**(self.made_by or {}), **renamed, **inner}
 
 
+#: How an item that was cut off says so, where `incomplete` is not in its vocabulary.
+CUT_STATUS = {"image_generation_call": "failed", "apply_patch_call": "in_progress"}
+#: The statuses of an item that is at work.
+RUNNING = frozenset({"in_progress", "searching", "interpreting", "generating", "calling"})
+
 #: The prefix of an id, by the type of the item.
 PREFIXES = {
     "message": "msg",

@@ -10,7 +10,7 @@ from lanes.codec import encode
 from lanes.errors import IllegalTransition
 from lanes.history.entries import Entry
 from lanes.history.makers import MADE_BY
-from lanes.stream.item_schema import Seal, needed_fields, public_fields
+from lanes.stream.item_schema import CUT_STATUS, RUNNING, Seal, needed_fields, public_fields
 from lanes.stream.item_states import ITEM_TRANSITIONS, ItemState, ItemStep
 from lanes.stream.part_texts import has_text, have_texts, with_texts
 from lanes.stream.parts import CALL_KINDS, SUMMARY, Part, kind_of
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lanes.stream.parts import Emit, PartKind
-
-#: How an item that was cut off says so, where `incomplete` is not in its vocabulary.
-_CUT_STATUS = {"image_generation_call": "failed", "apply_patch_call": "in_progress"}
-_RUNNING = frozenset({"in_progress", "searching", "interpreting", "generating", "calling"})
 
 
 class Item:
@@ -87,15 +83,14 @@ class Item:
                 item["content"] = []
         elif self.call is not None:
             item |= {"status": "in_progress", self.call.kind.text_key: ""}
-        head = {"type": "response.output_item.added", "output_index": self.index}
-        emit(encode(head)[:-1], b',"item":', encode(item))
+        head = b'{"type":"response.output_item.added","output_index":%d,"item":'
+        emit(head % self.index, encode(item))
 
     def part(self, kind: PartKind, source_index: int | None) -> Part | None:
         """Return the part that an event of this kind is about, if there is one yet."""
         for part in reversed(self.summary if kind is SUMMARY else self.content):
-            if part.kind is kind and (
-                source_index is None or part.source_index in (source_index, None)
-            ):
+            there = source_index is None or part.source_index in (source_index, None)
+            if there and part.kind is kind:
                 return part
         return None
 
@@ -142,8 +137,8 @@ class Item:
         self.step(ItemStep.CLOSE if self.final is None else ItemStep.FINISH)
         self._shown = self._compose(status)
         self.wire = encode(self._shown)
-        head = {"type": "response.output_item.done", "output_index": self.index}
-        emit(encode(head)[:-1], b',"item":', self.wire)
+        head = b'{"type":"response.output_item.done","output_index":%d,"item":'
+        emit(head % self.index, self.wire)
 
     def finish(self, final: dict[str, Any]) -> None:
         """Take the backend's own end; an open item is still to be closed."""
@@ -178,7 +173,7 @@ class Item:
     @property
     def busy(self) -> bool:
         """Whether a call or a hosted tool is still at work: it must not be cut by the next item."""
-        return self.call is not None or (not self.text and self._base.get("status") in _RUNNING)
+        return self.call is not None or (not self.text and self._base.get("status") in RUNNING)
 
     @property
     def text(self) -> bool:
@@ -257,8 +252,8 @@ class Item:
         elif self.call is not None:
             item[self.call.kind.text_key] = Raw(self.call.final)
             item["status"] = self._status(status)
-        elif item.get("status") in _RUNNING:
-            cut = _CUT_STATUS.get(self.type, "incomplete")
+        elif item.get("status") in RUNNING:
+            cut = CUT_STATUS.get(self.type, "incomplete")
             item["status"] = "completed" if status == "completed" else cut
         if self.type == "reasoning" or MADE_BY in item or self._seal.call_id:
             self._seal.show(item)
@@ -275,8 +270,8 @@ class Item:
         return self.type != "reasoning" and self.final is None and status != "completed"
 
     def _status(self, status: str) -> str:
-        final = (self.final or {}).get("status")
-        return final if final in ("completed", "incomplete") and status == "completed" else status
+        own = (self.final or {}).get("status")
+        return own if own in ("completed", "incomplete") and status == "completed" else status
 
     def _compose_reasoning(self, item: dict[str, Any], status: str) -> None:
         item["summary"] = [part.snapshot for part in self.summary]
@@ -293,8 +288,8 @@ class Item:
         final = self.final
         if final is None or not self._agrees(final):
             return Entry.of(self._shown, self.wire)
-        final = with_texts(self.call, self.content, self.summary, final)
-        return Entry.of(self._shown, encode(self._seal.marked(final)))
+        said = with_texts(self.call, self.content, self.summary, final)
+        return Entry.of(self._shown, encode(self._seal.marked(said)))
 
     def _agrees(self, final: dict[str, Any]) -> bool:
         if self.call is not None:

@@ -213,6 +213,9 @@ async def test_what_is_large_is_added_whole() -> None:
         await on.turn("a", reply("y" * 200_000), conversation=name, input=large)
         told = ["x" * 300_000, "short", "y" * 200_000]
         assert await texts(on, name) == told
+        _, listed = await ask(on, "GET", f"/{name}/items?order=asc")
+        for item in listed["data"]:
+            assert await ask(on, "GET", f"/{name}/items/{item['id']}") == (200, item)
         exchange, _ = await on.turn("b", conversation=name, input="and?")
         assert said(exchange) == [*told, "and?"]
 

@@ -10,7 +10,7 @@ import pytest
 from gateway.client.outbox import SocketOutbox
 from gateway.http.collector import Collector
 from gateway.http.event_log import EventLog
-from gateway.http.sse import SseOutbox
+from gateway.http.sse import SseOutbox, SseWriter
 from lanes.events import Stamp
 from lanes.stream.profile import Profile
 from tests.machines.backend import (
@@ -25,6 +25,7 @@ from tests.machines.backend import (
     reasoning,
 )
 from tests.machines.drive import play
+from tests.support.hang_guard import HANG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,7 +110,8 @@ async def test_every_outbox_takes_pieces(size: int) -> None:
     for event in (pieces, (b"".join(pieces),)):
         stamp, wire, sse, log, collector = Stamp("a"), Wire(), SseOutbox(), EventLog(), Collector()
         sent: list[bytes] = []
-        sse.open(type("Writer", (), {"send": sent.append, "silent": False})())
+        writer = SseWriter(sent.append, heartbeat=HANG)
+        sse.open(writer)
         for outbox in (SocketOutbox(wire), sse, log, collector):
             stamp.number = 7
             for body in ((b'{"type":"response.y"',), event, (b'{"type":"response.z"',)):
@@ -117,6 +119,7 @@ async def test_every_outbox_takes_pieces(size: int) -> None:
             if not isinstance(outbox, EventLog | Collector):
                 outbox.flush()
             assert stamp.number == 10
+        writer.close()
         collector.put(stamp, b'{"type":"response.y","response":{"k":', b"[1]", b"}")
         written.append(wire.data)
         logged.append((log.events, b"".join(sent)))
