@@ -42,6 +42,7 @@ from gateway.persistence.stores import Stores
 from gateway.telemetry.access_log import AccessLog
 from gateway.telemetry.metrics import Metrics
 from gateway.upstream.routing.router import Router
+from lanes.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from gateway.config.settings import Settings
     from gateway.http.answers import Wire
     from gateway.limits.limits import Limits
+    from gateway.telemetry.tracing import Tracing
 
 log = logging.getLogger("multilane")
 
@@ -106,6 +108,8 @@ class Gateway:
             lets_in=settings.limits_without_store == "open",
         )
         self._authenticator.ring.changed = self._limits.renew
+        self._tracing = _tracing() if settings.tracing else None
+        make = Worker if self._tracing is None else self._tracing.worker
         self._sockets = SocketEndpoint(
             admission,
             self._limits,
@@ -118,6 +122,7 @@ class Gateway:
             self._access,
             self.metrics,
             self._refused,
+            make,
         )
         wires = Wires(
             _connection,
@@ -129,7 +134,7 @@ class Gateway:
         background = BackgroundResponses(self._stores, self._running)
         stored = StoredResponses(self._stores, background, wires)
         workers = Engine(
-            self._upstreams, self._stores, settings, self._access, self.metrics, self._limits
+            self._upstreams, self._stores, settings, self._access, self.metrics, self._limits, make
         )
         creation = ResponseCreation(workers, self._running, wires, self._relayed, stored)
         compactions = Compactions(workers, self._running, wires, self._relayed)
@@ -248,7 +253,16 @@ class Gateway:
                 await self._upstreams.aclose()
                 await self._limits.aclose()
                 await self._stores.aclose()
+                if self._tracing is not None:
+                    await self._tracing.aclose()
                 tasks.cancel_scope.cancel()
+
+
+def _tracing() -> Tracing:
+    """Import what needs `multilane[otel]`, and export as OTEL_* say."""
+    from gateway.telemetry.tracing import Tracing
+
+    return Tracing()
 
 
 def _connection(scope: Scope) -> Wire:

@@ -143,8 +143,17 @@ def _start(run: Callable[[], None]) -> None:
         raise click.ClickException(str(failed)) from None
 
 
+def _check(settings: Settings) -> None:
+    """Refuse files and packages that cannot be used before anything is started."""
+    if settings.keys_file is not None:
+        _check_keys(settings.keys_file)
+    if settings.tls_cert is not None:
+        _check_certificate(settings.tls_cert, settings.tls_key)
+    if settings.tracing:
+        _check_tracing()
+
+
 def _check_keys(path: str) -> None:
-    """Refuse a keys file that cannot be used before anything is started."""
     from gateway.keys import watch
     from gateway.keys.keys_file import BadKeysFile
 
@@ -155,13 +164,24 @@ def _check_keys(path: str) -> None:
 
 
 def _check_certificate(cert: str, key: str | None) -> None:
-    """Refuse a certificate that cannot be used before anything is started."""
     from gateway.client.certificate import BadCertificate, Certificate
 
     try:
         Certificate(cert, key)
     except BadCertificate as bad:
         raise StartRefused(str(bad)) from None
+
+
+def _check_tracing() -> None:
+    try:
+        from gateway.telemetry.tracing import TracingRefused, exporters
+    except ImportError:
+        missing = "OpenTelemetry is not installed: pip install 'multilane[otel]'"
+        raise StartRefused(f"--tracing: {missing}") from None
+    try:
+        exporters()
+    except TracingRefused as refused:
+        raise StartRefused(str(refused)) from None
 
 
 def _warn_of_shown_keys(settings: Settings) -> None:
@@ -192,10 +212,7 @@ def _with_settings(
             settings = load(given, config)
         except BadStart as refused:
             raise StartRefused(str(refused)) from None
-        if settings.keys_file is not None:
-            _check_keys(settings.keys_file)
-        if settings.tls_cert is not None:
-            _check_certificate(settings.tls_cert, settings.tls_key)
+        _check(settings)
         if "api_keys" in given:
             _warn_of_shown_keys(settings)
         _start(lambda: run(settings))

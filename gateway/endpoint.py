@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from gateway.telemetry.access_log import AccessLog
     from gateway.telemetry.metrics import Metrics
     from lanes.ports import Upstream
+    from lanes.worker import Worker
 
 
 class SocketEndpoint:
@@ -51,6 +52,7 @@ class SocketEndpoint:
         access: Where the log lines about connections go.
         metrics: Where these and their responses are counted.
         refused: Notes that a client was not let in: its address, the status and the code.
+        make: Makes the workers of connections.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class SocketEndpoint:
         access: AccessLog,
         metrics: Metrics,
         refused: Callable[[str | None, int, str], None],
+        make: Callable[..., Worker],
     ) -> None:
         self._admission = admission
         self._limits = limits
@@ -78,6 +81,7 @@ class SocketEndpoint:
         self._metrics = metrics
         self._refused = refused
         self._census = census
+        self._make = make
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Admit a client and serve it, or refuse the upgrade with a status and a JSON body."""
@@ -133,6 +137,7 @@ class SocketEndpoint:
             Observers(events, self._metrics.observer("socket")),
             self._metrics.sockets,
             options,
+            self._make,
         )
         self._census.connections.add(connection)
         events.opened(socket.peer, host_of(websocket))

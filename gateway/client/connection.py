@@ -21,7 +21,6 @@ from lanes.errors import ClientFault, UpstreamFault, cancelled
 from lanes.frames import Cancel, Create
 from lanes.history.archive import KeyArchive
 from lanes.history.lineage import Lineage
-from lanes.quota import NO_LIMITS
 from lanes.stream.room import OutputBounds
 from lanes.worker import Worker
 from steering.desk import Desk
@@ -69,6 +68,7 @@ class ClientConnection:
         observer: Hears how its responses end.
         sent: Where what is sent is counted.
         options: What the client asks of the connection.
+        make: Makes its worker.
     """
 
     def __init__(
@@ -79,11 +79,12 @@ class ClientConnection:
         settings: Settings,
         key_id: str,
         headers: Mapping[str, str],
-        key: LiveKey | None = None,
-        quota: Quota = NO_LIMITS,
+        key: LiveKey | None,
+        quota: Quota,
         observer: ResponseObserver | None = None,
         sent: Traffic | None = None,
         options: ConnectionOptions | None = None,
+        make: Callable[..., Worker] = Worker,
     ) -> None:
         self._socket = socket
         self._settings = settings
@@ -104,7 +105,7 @@ class ClientConnection:
             key_id,
             self._outbox.put_reply,
         )
-        self._worker = Worker(
+        self._worker = make(
             upstream,
             Lineage(settings.cache_bytes),
             KeyArchive(stores.archive, key_id),

@@ -231,6 +231,9 @@ class Settings(BaseSettings):
         description="Port of its own for `/metrics`, without keys; 0 takes a free one.",
     )
     metrics_host: Host = Field("127.0.0.1", description="Address of that port.")
+    tracing: bool = Field(
+        default=False, description="Make OpenTelemetry spans of responses: `multilane[otel]`."
+    )
     upstreams: tuple[UpstreamSettings, ...] = Field(
         (), description="Several backends, instead of `--upstream`."
     )

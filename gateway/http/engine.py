@@ -10,12 +10,11 @@ from lanes.history.archive import KeyArchive
 from lanes.history.lineage import Lineage
 from lanes.observer import Observers
 from lanes.stream.room import OutputBounds
-from lanes.worker import Worker
 from steering.desk import Desk
 from steering.ledger import Ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from gateway.config.settings import Settings
     from gateway.limits.tenants import TenantLimits
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from gateway.telemetry.access_log import AccessLog
     from gateway.telemetry.metrics import Metrics
     from lanes.ports import Outbox, Upstream
+    from lanes.worker import Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ class Engine:
         access: Where the log lines about responses go.
         metrics: Where responses are counted.
         limits: How much each tenant may do.
+        make: Makes a worker.
     """
 
     upstream: Upstream
@@ -44,6 +45,7 @@ class Engine:
     access: AccessLog
     metrics: Metrics
     limits: TenantLimits
+    make: Callable[..., Worker]
 
     def worker(self, key_id: str, headers: Mapping[str, str], outbox: Outbox) -> Worker:
         """Return a worker for one response: there is no lane where another could wait.
@@ -58,7 +60,7 @@ class Engine:
         lineage = Lineage(self.settings.cache_bytes)
         archive = KeyArchive(self.stores.archive, key_id)
         bounds = OutputBounds(self.settings.max_output_bytes)
-        return Worker(
+        return self.make(
             self.upstream,
             lineage,
             archive,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from gateway.client.connection import ClientConnection
 from gateway.config.settings import Settings
+from lanes.quota import NO_LIMITS
 from steering.clerk import Clerk
 from steering.errors import StoreUnavailable
 from steering.stores.memory import MemorySteerStore
@@ -141,6 +142,8 @@ class Stage(logging.Handler):
             Settings(max_active=MAX_ACTIVE, max_steers=MAX_STEERS),
             "key",
             {},
+            None,
+            NO_LIMITS,
         )
         await self.connection.serve(self._inbox.get)
 
