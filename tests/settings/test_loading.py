@@ -42,6 +42,7 @@ def test_every_field_can_come_from_the_environment_and_the_file(
         "steer_boundary": "item",
         "reasoning_tags": "off",
         "steerable": "false",
+        "steer_follow": "false",
         "upstream_transport": "websocket",
         "steering": "native",
         "compaction": "native",
