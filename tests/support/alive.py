@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 OURS = ("gateway.", "lanes.", "steering.", "uvicorn.", "starlette.", "websockets.server")
 #: What is kept on purpose: stored responses, records and verdicts of steers.
 STORES = ("lanes.stores", "steering.stores", "steering.clerk")
+#: What counts responses of one upstream and outcome: there from the first end of such a one on.
+COUNTERS = frozenset({"gateway.telemetry.response_metrics._Series"})
 #: What a store of responses in memory holds as well, among other classes of the same module.
 STORED = frozenset({"lanes.history.entries.Entry"})
 #: A create with this user is one of a connection that has ended.
@@ -50,7 +52,7 @@ def uncollected() -> Iterator[None]:
 
 async def gone(before: Counter[str], kept: frozenset[str] = frozenset()) -> None:
     """All that came since has died but what is to be kept; whatever is left is named."""
-    before = before + Counter(dict.fromkeys(kept, 1 << 30))
+    before = before + Counter(dict.fromkeys(kept | COUNTERS, 1 << 30))
     left = before
     with anyio.move_on_after(HANG):
         while left := alive() - before:  # noqa: ASYNC110 - nothing tells of a death
