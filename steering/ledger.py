@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from steering.errors import IllegalSubmissionStep, SteerErrorCode, SteerFault
 from steering.states import ENDS, TRANSITIONS, SubmissionState, SubmissionStep
-from steering.targets import Submission, Target, TargetPhase, nothing
+from steering.targets import Submission, Target, TargetPhase, never, nothing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -176,12 +176,17 @@ class Ledger:
 
     def drop(self) -> list[Submission]:
         """Drop and return the submissions without a verdict: the connection ends."""
-        asked = (one.next for one in self._targets.values() if one.next and one.next.before)
+        asked = [one.next for one in self._targets.values() if one.next and one.next.before]
         targets = [*self._targets.values(), *asked]
         dropped = [one for target in targets for one in target.waiting]
         for submission in dropped:
             self._step(submission, SubmissionStep.DROP)
-        self._targets.clear()  # their callbacks lead back to the connection
+        # Submissions refer to targets, and these to each other and, by callbacks, to the
+        # connection, whose creates carry submissions: no such cycle may stay (D13).
+        for target in targets:
+            target.next = target.before = None
+            target.cut, target.answered = nothing, never
+        self._targets.clear()
         self.awaiting_outputs.clear()
         return dropped
 

@@ -26,7 +26,8 @@ def nothing(_: Submission) -> None:
     """Stop nothing: the response is over."""
 
 
-def _never() -> bool:
+def never() -> bool:
+    """Return that no create waits: the connection has ended, or nobody asks."""
     return False
 
 
@@ -53,7 +54,7 @@ class Target:
     lane: str | None
     send: Callable[[dict[str, Any]], None] = field(repr=False)
     cut: Callable[[Submission], None] = field(default=nothing, repr=False)
-    answered: Callable[[], bool] = field(default=_never, repr=False)
+    answered: Callable[[], bool] = field(default=never, repr=False)
     refusal: str | None = None
     phase: TargetPhase = TargetPhase.ACTIVE
     required: list[dict[str, Any]] = field(default_factory=list)
