@@ -7,6 +7,8 @@ from typing import Any, Final
 
 #: The header with which the answer to an upgrade names what is taken beyond the reference.
 EXTENSIONS: Final = "multilane-extensions"
+#: The extension of frames about steers, which a client asks for in the query of the URL.
+STEERING: Final = "steering"
 #: The header with which a client that follows steered responses itself turns that `off` here.
 STEER_FOLLOW: Final = "multilane-steer-follow"
 #: The type of a frame that ends a response, which is such an extension.

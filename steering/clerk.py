@@ -16,11 +16,13 @@ from steering.loss_log import LossLog
 from steering.lost_records import LostRecords
 from steering.states import ENDS, SubmissionState
 from steering.stores.base import SteerRecord, Verdict
+from steering.targets import TargetPhase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from steering.stores.base import SteerStore
+    from steering.targets import Submission
 
 log = logging.getLogger("multilane.steering")
 
@@ -90,6 +92,7 @@ class Clerk:
         value: Any,
         now: float,
         effective: str | None = None,
+        event_id: str | None = None,
     ) -> SteerRecord:
         """Return the record of a submission that is about to be accepted.
 
@@ -100,11 +103,14 @@ class Clerk:
             value: Its input, a JSON value.
             now: Seconds since the epoch.
             effective: The id of the response that it is taken for, if that is another one.
+            event_id: Its client's own name for it.
         """
         data = msgspec.json.encode(value)
         state = SubmissionState.ACCEPTED
         return SteerRecord(
-            *(steer_id, key_id, target, data, self._owner, state, now, now), effective=effective
+            *(steer_id, key_id, target, data, self._owner, state, now, now),
+            effective=effective,
+            event_id=event_id,
         )
 
     async def append(self, record: SteerRecord) -> None:
@@ -114,6 +120,23 @@ class Clerk:
             StoreUnavailable: The store is away; the record may be there all the same.
         """
         await self._store.append(record)
+
+    async def find(self, key_id: str, target: str, event_id: str) -> SteerRecord | None:
+        """Return the submission that named a response with this `event_id`; none that was refused.
+
+        Args:
+            key_id: The API key that sent it.
+            target: The id of the response.
+            event_id: Its client's own name for it.
+
+        Raises:
+            StoreUnavailable: The store is away, or what it says is known to be wrong.
+        """
+        for record in await self._store.of_response(key_id, target):
+            if record.target == target and record.event_id == event_id and not record.refused:
+                self.check_lost(key_id, [record.id])
+                return record
+        return None
 
     def settle(self, key_id: str, verdict: Verdict) -> None:
         """Queue what became of submissions of a key; `run` writes it, however often that takes."""
@@ -207,3 +230,68 @@ class Clerk:
         self._count -= 1
         if not self._count:
             self._emptied.set()
+
+
+class Records:
+    """The records of the submissions of one connection.
+
+    Args:
+        clerk: Writes down what the whole process decides.
+        key_id: Names the client's key.
+        clock: Seconds since the epoch.
+    """
+
+    def __init__(self, clerk: Clerk, key_id: str, clock: Callable[[], float]) -> None:
+        self._clerk = clerk
+        self._key_id = key_id
+        self._clock = clock
+
+    async def append(self, submission: Submission) -> None:
+        """Write a submission down.
+
+        Raises:
+            StoreUnavailable: The store is away; the record may be there all the same.
+        """
+        await self._clerk.append(self._record(submission))
+
+    def write(
+        self,
+        submissions: Sequence[Submission],
+        state: SubmissionState,
+        *,
+        reason: str | None = None,
+        successor: str | None = None,
+        required: list[dict[str, Any]] | None = None,
+    ) -> None:
+        """Have it written down, behind the events, that submissions reached a state.
+
+        Args:
+            submissions: The submissions.
+            state: The state.
+            reason: Why they failed or were dropped.
+            successor: The id of the response they were committed to.
+            required: The stubs of the outputs that they wait for.
+        """
+        records: dict[tuple[str, str | None], list[str]] = {}
+        for submission in submissions:
+            effective = None if submission.effective is None else submission.effective.id
+            records.setdefault((submission.named.id, effective), []).append(submission.id)
+        for (named, effective), ids in records.items():
+            stubs = None if required is None else msgspec.json.encode(required)
+            verdict = Verdict(named, ids, state, reason, successor, effective, stubs)
+            self._clerk.settle(self._key_id, verdict)
+
+    def _record(self, submission: Submission) -> SteerRecord:
+        live = submission.of
+        effective = None
+        if live is not submission.named and live.phase is not TargetPhase.ASKED:
+            effective = live.id
+        return self._clerk.record(
+            submission.id,
+            self._key_id,
+            submission.named.id,
+            submission.input,
+            self._clock(),
+            effective,
+            submission.event_id,
+        )

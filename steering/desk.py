@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from steering.clerk import Records
 from steering.errors import SteerErrorCode, SteerFault, StoreUnavailable
 from steering.frames import accepted, failed, pending
 from steering.ids import steer_id
+from steering.repeats import Repeats, reused
 from steering.states import SubmissionState
-from steering.stores.base import Verdict
 from steering.targets import TargetPhase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from steering.clerk import Clerk
     from steering.frames import Steer
     from steering.ledger import Ledger
-    from steering.stores.base import SteerRecord
     from steering.targets import Submission, Target
 
 
@@ -32,6 +33,7 @@ class Desk:
         clerk: Writes down what the whole process decides.
         key_id: Names the client's key.
         reply: Sends an event that belongs to no response of this connection.
+        extended: Whether its client asked for more than the reference has.
         clock: Seconds since the epoch.
     """
 
@@ -42,16 +44,18 @@ class Desk:
         key_id: str,
         reply: Callable[[dict[str, Any]], None],
         *,
+        extended: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._ledger = ledger
         #: Responses that wait for the client's outputs, by id. While there are none, no create has
         #: anything to `claim` or to `take`.
         self.awaiting_outputs: Mapping[str, Target] = ledger.awaiting_outputs
-        self._clerk = clerk
-        self._key_id = key_id
+        self._counters = clerk.steers
+        self._records = Records(clerk, key_id, clock)
         self._reply = reply
-        self._clock = clock
+        self._extended = extended
+        self._repeats = Repeats(clerk, key_id, reply)
         self._stopped: str | None = None
         # The submissions whose records are being written: id -> set once the client has an answer.
         self._admitting: dict[str, anyio.Event] = {}
@@ -63,7 +67,7 @@ class Desk:
         """
         waited = self._ledger.open(target, carried)
         self.commit(carried, target.id)
-        self._write(waited, SubmissionState.ACCEPTED)
+        self._records.write(waited, SubmissionState.ACCEPTED)
         for submission in waited:
             if target.refusal is not None:
                 fault = SteerFault(SteerErrorCode.SUCCESSOR_FAILED, target.refusal)
@@ -75,29 +79,54 @@ class Desk:
         """Refuse every further steer: nothing more is created on this connection."""
         self._stopped = why
 
-    def receive(self, steer: Steer) -> Submission | None:
-        """Take a steer in, to be admitted by `admit`; or fail it at once and return None."""
+    def receive(self, steer: Steer) -> Callable[[], Coroutine[Any, Any, None]] | None:
+        """Take a steer in, or fail it at once; return what is left to do, if anything is."""
         target_id = steer.target
         target = self._ledger.find(target_id) if target_id is not None else None
         try:
-            messages = steer.messages()
+            messages = steer.messages(extended=self._extended)
+            event_id = steer.event_id
             if target is None:
                 message = f"Response '{target_id}' is not of this connection, or long over."
-                raise SteerFault(SteerErrorCode.NOT_FOUND, message)
+                unknown = SteerFault(SteerErrorCode.NOT_FOUND, message)
+                if event_id is None:
+                    raise unknown
+                return partial(self._repeats.answer, steer, event_id, unknown)
+            if event_id is not None and (sent := target.keyed.get(event_id)) is not None:
+                if sent.digest != steer.digest:
+                    raise reused(event_id)
+                return partial(self._repeat, sent, steer)
             if self._stopped is not None:
                 raise SteerFault(SteerErrorCode.NOT_ACTIVE, self._stopped)
-            name = steer_id(target.id)
             submission = self._ledger.submit(
-                name, target, steer.frame["input"], messages, steer.size
+                *(steer_id(target.id), target, steer.frame["input"], messages, steer.size),
+                event_id,
             )
         except SteerFault as fault:
             send = self._reply if target is None else target.send
             send(failed(fault, target_id, steer.frame.get("input")))
-            self._clerk.steers.outcomes[SubmissionState.FAILED, fault.code] += 1
+            self._counters.outcomes[SubmissionState.FAILED, fault.code] += 1
             return None
         submission.since = time.monotonic()
-        self._admitting[name] = anyio.Event()
-        return submission
+        if event_id is not None:
+            submission.digest = steer.digest
+        self._admitting[submission.id] = anyio.Event()
+        return partial(self.admit, submission)
+
+    async def _repeat(self, sent: Submission, steer: Steer) -> None:
+        """Send again what a submission came to; if it was refused, the resend is a new one."""
+        if sent.state is SubmissionState.ADMITTING:
+            await self._admitting[sent.id].wait()
+        if sent.named.keyed.get(steer.event_id or "") is not sent:
+            if (rest := self.receive(steer)) is not None:
+                await rest()
+            return
+        told = sent.told
+        sent.named.send(accepted(sent))
+        if sent.state is SubmissionState.PENDING:
+            told.send(pending(sent, sent.of.required))
+        elif sent.fault is not None:
+            told.send(failed(sent.fault, told.id, steer.frame["input"], sent.id))
 
     async def admit(self, submission: Submission) -> None:
         """Have a submission written down, accept it and ask its target to stop (D15).
@@ -138,7 +167,7 @@ class Desk:
             return []
         if any(submission.state is SubmissionState.ACCEPTED for submission in target.waiting):
             bound = self._ledger.bind(target)
-            self._write(bound, SubmissionState.BOUND)
+            self._records.write(bound, SubmissionState.BOUND)
             return bound
         self._ledger.end(target, TargetPhase.COMPLETED if completed else TargetPhase.CLOSED)
         return []
@@ -181,16 +210,17 @@ class Desk:
             return []
         await self._answered(target)
         bound = self._ledger.bind(target)
-        self._write(bound, SubmissionState.BOUND)
+        self._records.write(bound, SubmissionState.BOUND)
         return bound
 
     def commit(self, carried: Sequence[Submission], successor: str) -> None:
         """Commit the submissions of a successor: its `response.created` was sent."""
-        now, seconds = time.monotonic(), self._clerk.steers.successors
+        now, seconds = time.monotonic(), self._counters.successors
         for submission in carried:
             self._ledger.commit(submission)
             seconds.append(now - submission.since)
-        self._write(carried, SubmissionState.COMMITTED, successor=successor)
+            submission.input, submission.messages = None, []  # its key may keep it for long
+        self._records.write(carried, SubmissionState.COMMITTED, successor=successor)
 
     def fail(self, bound: Sequence[Submission], why: str) -> None:
         """Give inputs back: their successor failed before its `response.created`. Idempotent.
@@ -204,11 +234,11 @@ class Desk:
     def close(self) -> None:
         """Drop what has no verdict: the connection is gone."""
         for submission in self._ledger.drop():
-            self._write([submission], SubmissionState.DROPPED, reason="connection_closed")
+            self._records.write([submission], SubmissionState.DROPPED, reason="connection_closed")
 
     async def _append(self, submission: Submission) -> SteerFault | None:
         try:
-            await self._clerk.append(self._record(submission))
+            await self._records.append(submission)
         except StoreUnavailable:
             message = "Steering is not available right now; the response goes on unsteered."
             return SteerFault(SteerErrorCode.UNAVAILABLE, message)
@@ -233,7 +263,7 @@ class Desk:
             self._fail(submission, refused)
             return
         submission.named.send(accepted(submission))
-        self._clerk.steers.accepted.append(time.monotonic() - submission.since)
+        self._counters.accepted.append(time.monotonic() - submission.since)
         if target.phase is TargetPhase.WAITING:
             self._hold(target)
         else:
@@ -250,40 +280,11 @@ class Desk:
         held = self._ledger.hold(target)
         for submission in held:
             target.send(pending(submission, target.required))
-        self._write(held, SubmissionState.PENDING)
+        self._records.write(held, SubmissionState.PENDING, required=target.required)
 
     def _fail(self, submission: Submission, fault: SteerFault) -> None:
         self._ledger.fail(submission)
         told = submission.told
         told.send(failed(fault, told.id, submission.input, submission.id))
-        self._write([submission], SubmissionState.FAILED, reason=str(fault.code))
-
-    def _write(
-        self,
-        submissions: Sequence[Submission],
-        state: SubmissionState,
-        *,
-        reason: str | None = None,
-        successor: str | None = None,
-    ) -> None:
-        records: dict[tuple[str, str | None], list[str]] = {}
-        for submission in submissions:
-            effective = None if submission.effective is None else submission.effective.id
-            records.setdefault((submission.named.id, effective), []).append(submission.id)
-        for (named, effective), ids in records.items():
-            verdict = Verdict(named, ids, state, reason, successor, effective)
-            self._clerk.settle(self._key_id, verdict)
-
-    def _record(self, submission: Submission) -> SteerRecord:
-        live = submission.of
-        effective = None
-        if live is not submission.named and live.phase is not TargetPhase.ASKED:
-            effective = live.id
-        return self._clerk.record(
-            submission.id,
-            self._key_id,
-            submission.named.id,
-            submission.input,
-            self._clock(),
-            effective,
-        )
+        submission.fault, submission.input = fault, None  # a resend has the input
+        self._records.write([submission], SubmissionState.FAILED, reason=str(fault.code))

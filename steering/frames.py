@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from steering.errors import SteerErrorCode, SteerFault
 
@@ -13,6 +17,9 @@ if TYPE_CHECKING:
     from steering.targets import Submission
 
 _FRAME_KEYS = frozenset({"type", "previous_response_id", "input"})
+#: What else a frame may have on a connection that asked for it.
+_EXTENDED_KEYS = frozenset({"event_id"})
+_EVENT_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _MESSAGE_KEYS = frozenset({"type", "role", "content"})
 #: What a successor does not inherit.
 _OWN = frozenset({"input", "previous_response_id"})
@@ -32,18 +39,41 @@ class Steer:
     size: int = 0
 
     @property
+    def event_id(self) -> str | None:
+        """The client's own name for it, if the frame has one."""
+        event_id: str | None = self.frame.get("event_id")
+        return event_id
+
+    @property
+    def digest(self) -> bytes:
+        """A digest of the values that a resend must have, too."""
+        return digest_of(self.frame.get("input"))
+
+    @property
     def target(self) -> str | None:
         """The id of the response it is for; None if it names none."""
         target = self.frame.get("previous_response_id")
         return target if isinstance(target, str) and target else None
 
-    def messages(self) -> list[dict[str, Any]]:
-        """Return its input as typed user messages. Raises SteerFault (`invalid_input`)."""
-        extra = self.frame.keys() - _FRAME_KEYS
+    def messages(self, *, extended: bool = False) -> list[dict[str, Any]]:
+        """Return its input as typed user messages.
+
+        Args:
+            extended: Whether its connection takes more than the reference has.
+
+        Raises:
+            SteerFault: The frame is wrong (`invalid_input`).
+        """
+        allowed = _FRAME_KEYS | _EXTENDED_KEYS if extended else _FRAME_KEYS
+        extra = self.frame.keys() - allowed
         if extra:
-            raise _invalid(
-                f"response.steer takes no {_names(extra)}; allowed: input, previous_response_id."
-            )
+            also = ", ".join(sorted(allowed - {"type"}))
+            raise _invalid(f"response.steer takes no {_names(extra)}; allowed: {also}.")
+        event_id = self.frame.get("event_id")
+        if event_id is not None and not (
+            isinstance(event_id, str) and _EVENT_ID.fullmatch(event_id)
+        ):
+            raise _invalid("event_id must be 1 to 64 characters of A-Z, a-z, 0-9, '_', '.', '-'.")
         if self.target is None:
             raise _invalid("previous_response_id must be the id of a response, a string.")
         value = self.frame.get("input")
@@ -94,14 +124,28 @@ def _invalid(message: str) -> SteerFault:
     return SteerFault(SteerErrorCode.INVALID_INPUT, message)
 
 
-def accepted(submission: Submission) -> dict[str, Any]:
-    """Return `response.steer.accepted`: the gateway owns the input.
+def digest_of(value: object) -> bytes:
+    """Return a digest of a JSON value, whatever the order of its keys."""
+    return hashlib.sha256(msgspec.json.encode(value, order="sorted")).digest()
 
-    It names the response as the client did, and the one that the steer was taken for.
+
+def accepted(submission: Submission) -> dict[str, Any]:
+    """Return `response.steer.accepted`: the gateway owns the input."""
+    effective = None if submission.effective is None else submission.effective.id
+    return told_accepted(submission.id, submission.named.id, effective)
+
+
+def told_accepted(steer_id: str, named: str, effective: str | None) -> dict[str, Any]:
+    """Return `response.steer.accepted`.
+
+    Args:
+        steer_id: The submission's id.
+        named: The response that the client named.
+        effective: The response that it was taken for, if that is another one.
     """
-    steer = {"id": submission.id, "previous_response_id": submission.named.id}
-    if submission.effective is not None:
-        steer["effective_response_id"] = submission.effective.id
+    steer = {"id": steer_id, "previous_response_id": named}
+    if effective is not None:
+        steer["effective_response_id"] = effective
     return {"type": "response.steer.accepted", "steer": steer}
 
 
@@ -110,9 +154,20 @@ def pending(submission: Submission, required: list[dict[str, Any]]) -> dict[str,
 
     `required` are the stubs of these outputs.
     """
+    return told_pending(submission.id, submission.told.id, required)
+
+
+def told_pending(steer_id: str, target: str, required: Any) -> dict[str, Any]:
+    """Return `response.steer.pending`.
+
+    Args:
+        steer_id: The submission's id.
+        target: The response that waits for the client.
+        required: The stubs of what it waits for.
+    """
     return {
         "type": "response.steer.pending",
-        "steer": {"id": submission.id, "previous_response_id": submission.told.id},
+        "steer": {"id": steer_id, "previous_response_id": target},
         "reason": "waiting_for_required_input",
         "required_input": required,
     }

@@ -71,7 +71,13 @@ class Ledger:
         return waited
 
     def submit(
-        self, steer_id: str, target: Target, value: Any, messages: list[dict[str, Any]], size: int
+        self,
+        steer_id: str,
+        target: Target,
+        value: Any,
+        messages: list[dict[str, Any]],
+        size: int,
+        event_id: str | None = None,
     ) -> Submission:
         """Take a submission in; it is `admitting` until its record is written.
 
@@ -83,6 +89,7 @@ class Ledger:
             value: Its input as the client sent it.
             messages: The same as typed user messages.
             size: Bytes of its frame.
+            event_id: Its client's own name for it.
 
         Raises:
             SteerFault: The target takes no more.
@@ -93,6 +100,8 @@ class Ledger:
         self._check(live, size)
         submission = Submission(steer_id, target, live, value, messages, size)
         live.waiting.append(submission)
+        if event_id is not None:
+            submission.event_id, target.keyed[event_id] = event_id, submission
         return submission
 
     def accept(self, submission: Submission) -> None:
@@ -171,8 +180,11 @@ class Ledger:
         return gone
 
     def fail(self, submission: Submission) -> None:
-        """Fail a submission: its input goes back."""
+        """Fail a submission: its input goes back. One that was never accepted leaves no key."""
+        refused = submission.state is SubmissionState.ADMITTING
         self._step(submission, SubmissionStep.FAIL)
+        if refused and submission.event_id is not None:
+            del submission.named.keyed[submission.event_id]
 
     def drop(self) -> list[Submission]:
         """Drop and return the submissions without a verdict: the connection ends."""

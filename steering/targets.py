@@ -11,6 +11,8 @@ from steering.states import SubmissionState
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from steering.errors import SteerFault
+
 
 class TargetPhase(StrEnum):
     """The phases of a target; only the first three take steers."""
@@ -48,6 +50,7 @@ class Target:
         claimed: Whether the client's own create has started, and not taken them yet.
         next: The response that carries its submissions, from the moment it is asked for.
         before: What an asked one follows.
+        keyed: The submissions that named it with an `event_id`, by that; none that was refused.
     """
 
     id: str
@@ -62,6 +65,7 @@ class Target:
     claimed: bool = False
     next: Target | None = field(default=None, repr=False)
     before: Target | None = field(default=None, repr=False)
+    keyed: dict[str, Submission] = field(default_factory=dict, repr=False)
 
 
 @dataclass(slots=True, eq=False)
@@ -78,6 +82,9 @@ class Submission:
         effective: The response it was taken for in place of the named one, once that has begun.
         state: Where it is on its way to a verdict.
         since: When it came, in seconds of the monotonic clock.
+        event_id: Its client's own name for it.
+        digest: What a resend of it must have, too.
+        fault: Why it failed.
     """
 
     id: str
@@ -89,6 +96,9 @@ class Submission:
     effective: Target | None = field(default=None, repr=False)
     state: SubmissionState = SubmissionState.ADMITTING
     since: float = 0.0
+    event_id: str | None = None
+    digest: bytes = b""
+    fault: SteerFault | None = field(default=None, repr=False)
 
     @property
     def told(self) -> Target:

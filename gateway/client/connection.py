@@ -12,6 +12,7 @@ from gateway.client.contained import contained
 from gateway.client.frame_queue import FrameQueue
 from gateway.client.frames import FrameRefusal, read
 from gateway.client.large_frames import SMALL, FrameLimits, is_large
+from gateway.client.options import DEFAULTS
 from gateway.client.outbox import SocketOutbox
 from gateway.client.paced_writer import WaterMarks
 from gateway.client.turns import SHARE, TURNS
@@ -83,7 +84,7 @@ class ClientConnection:
         quota: Quota,
         observer: ResponseObserver | None = None,
         sent: Traffic | None = None,
-        options: ConnectionOptions | None = None,
+        options: ConnectionOptions = DEFAULTS,
         make: Callable[..., Worker] = Worker,
     ) -> None:
         self._socket = socket
@@ -95,15 +96,13 @@ class ClientConnection:
         self._board = Board(
             settings.max_active, settings.max_named, settings.max_queued, settings.max_queued_bytes
         )
+        follow = settings.steer_follow and options.follow
         self._desk = Desk(
-            Ledger(
-                settings.max_steers,
-                settings.max_steer_bytes,
-                follow=settings.steer_follow and (options is None or options.follow),
-            ),
+            Ledger(settings.max_steers, settings.max_steer_bytes, follow=follow),
             stores.clerk,
             key_id,
             self._outbox.put_reply,
+            extended=options.steering,
         )
         self._worker = make(
             upstream,
@@ -245,8 +244,8 @@ class ClientConnection:
             self._socket.fail_text()
         elif isinstance(frame, FrameRefusal):
             self._outbox.error(frame.fault, frame.stream_id)
-        elif (submission := self._desk.receive(frame)) is not None:
-            self._spawn(self._desk.admit, submission)
+        elif (rest := self._desk.receive(frame)) is not None:
+            self._spawn(rest)
 
     def _submit(self, create: Create) -> None:
         if self._ending is not None:

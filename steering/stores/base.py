@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from steering.errors import SteerErrorCode
 from steering.states import TRANSITIONS, SubmissionState
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 RECORD_TTL: Final = 86400.0
 #: The reason of a submission that was dropped because its process is gone (D16).
 OWNER_GONE: Final = "owner_gone"
+#: The reasons of those that were refused; what was accepted fails for others.
+_REFUSALS: Final = frozenset(SteerErrorCode) - {SteerErrorCode.SUCCESSOR_FAILED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ class SteerRecord:
         reason: Why it failed or was dropped.
         successor: The id of the response it was committed to.
         effective: The id of the response it was taken for in place of its target, if it was.
+        event_id: Its client's own name for it.
+        required: While it is pending: the stubs of the outputs that are waited for, as JSON.
     """
 
     id: str
@@ -45,6 +50,13 @@ class SteerRecord:
     reason: str | None = None
     successor: str | None = None
     effective: str | None = None
+    event_id: str | None = None
+    required: bytes | None = None
+
+    @property
+    def refused(self) -> bool:
+        """Whether it failed without having been accepted."""
+        return self.state is SubmissionState.FAILED and self.reason in _REFUSALS
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +71,7 @@ class Verdict:
         successor: The id of the response they were committed to.
         effective: The id of the response they were taken for, if it is another one. That is
             noted whatever state they are in.
+        required: The stubs of the outputs that pending ones wait for, as JSON.
     """
 
     target: str
@@ -67,6 +80,7 @@ class Verdict:
     reason: str | None = None
     successor: str | None = None
     effective: str | None = None
+    required: bytes | None = None
 
 
 def _sources() -> Mapping[SubmissionState, frozenset[SubmissionState]]:

@@ -73,7 +73,8 @@ class MemorySteerStore:
         """Write a submission down or move it on (see `SteerStore.append`)."""
         if record.id in self._targets:
             says = Verdict(
-                record.target, [record.id], record.state, record.reason, record.successor
+                *(record.target, [record.id], record.state, record.reason, record.successor),
+                required=record.required,
             )
             self._move(record.id, says, record.updated_at)
         else:
@@ -148,6 +149,7 @@ class MemorySteerStore:
                 updated_at=at,
                 reason=record.reason if verdict.reason is None else verdict.reason,
                 successor=record.successor if verdict.successor is None else verdict.successor,
+                required=record.required if verdict.required is None else verdict.required,
             )
             self._touch(target, record.key_id)
 

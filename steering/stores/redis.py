@@ -2,7 +2,7 @@
 
     <prefix>:{<tag>}:steers:<response id>   LIST: the ids of its submissions
     <prefix>:{<tag>}:steer:<submission id>  HASH: `target`, `fixed`, `state`, `at`, `reason`,
-                                            `successor`, `effective`
+                                            `successor`, `required`, `effective`
     <prefix>:{<tag>}:taken:<response id>    SET: the ids of submissions that were taken for it in
                                             place of the response they name, and which `effective`
                                             says so of
@@ -38,9 +38,21 @@ _SOURCE_LISTS: Final = {
     state: f"|{'|'.join(sorted(sources))}|".encode() for state, sources in SOURCES.items()
 }
 #: The fields of a record that are read, `fixed` first.
-_FIELDS: Final = ["fixed", "state", "at", "reason", "successor", "effective"]
-#: Submission, key, response, owner and time.
-_heads: Final = msgspec.json.Decoder(tuple[str, str, str, str, float])
+_FIELDS: Final = ["fixed", "state", "at", "reason", "successor", "effective", "required"]
+
+
+class _Head(msgspec.Struct, array_like=True):
+    """What never changes of a record, but its input: the first line of `fixed`."""
+
+    id: str
+    key_id: str
+    target: str
+    owner: str
+    created_at: float
+    event_id: str | None = None
+
+
+_heads: Final = msgspec.json.Decoder(_Head)
 
 
 class RedisSteerStore:
@@ -86,7 +98,7 @@ class RedisSteerStore:
         keys = [self._list_key(tag, record.target), self._record_key(tag, record.id)]
         args = [
             *(self._ttl, record.id, record.target, _fixed(record), _SOURCE_LISTS[record.state]),
-            *_changes(record.state, record.updated_at, record.reason, record.successor),
+            *_changes(record, record.updated_at),
             *(() if record.effective is None else (b"effective", record.effective)),
         ]
 
@@ -107,7 +119,7 @@ class RedisSteerStore:
         args = [
             *(self._ttl, target, b"1" if state in ENDS else b"0", _SOURCE_LISTS[state]),
             verdict.effective or b"",
-            *_changes(state, self._clock(), verdict.reason, verdict.successor),
+            *_changes(verdict, self._clock()),
         ]
 
         async def ask() -> None:
@@ -194,22 +206,23 @@ class RedisSteerStore:
         return f"{self._prefix}:{{{tag}}}:steer:{steer_id}"
 
 
-def _changes(
-    state: SubmissionState, at: float, reason: str | None, successor: str | None
-) -> list[str | bytes]:
+def _changes(of: SteerRecord | Verdict, at: float) -> list[str | bytes]:
     """Return the changing fields of a record, each before its value."""
-    changes: list[str | bytes] = [b"state", state.value, b"at", repr(at)]
-    if reason is not None:
-        changes += (b"reason", reason)
-    if successor is not None:
-        changes += (b"successor", successor)
+    changes: list[str | bytes] = [b"state", of.state.value, b"at", repr(at)]
+    if of.reason is not None:
+        changes += (b"reason", of.reason)
+    if of.successor is not None:
+        changes += (b"successor", of.successor)
+    if of.required is not None:
+        changes += (b"required", of.required)
     return changes
 
 
 def _fixed(record: SteerRecord) -> bytes:
     """Return what never changes of a record as one value: a line of JSON, then the input."""
-    head = (record.id, record.key_id, record.target, record.owner, record.created_at)
-    return msgspec.json.encode(head) + b"\n" + record.input
+    head = [record.id, record.key_id, record.target, record.owner, record.created_at]
+    keyed = [] if record.event_id is None else [record.event_id]
+    return msgspec.json.encode([*head, *keyed]) + b"\n" + record.input
 
 
 def _record_of(fixed: bytes, rest: Sequence[bytes | None]) -> SteerRecord:
@@ -218,22 +231,24 @@ def _record_of(fixed: bytes, rest: Sequence[bytes | None]) -> SteerRecord:
     Raises:
         SenselessAnswer: They are no record.
     """
-    state, at, reason, successor, effective = rest
+    state, at, reason, successor, effective, required = rest
     head, _, value = fixed.partition(b"\n")
     try:
-        steer_id, key_id, target, owner, created_at = _heads.decode(head)
+        fixed_part = _heads.decode(head)
         return SteerRecord(
-            id=steer_id,
-            key_id=key_id,
-            target=target,
+            id=fixed_part.id,
+            key_id=fixed_part.key_id,
+            target=fixed_part.target,
             input=value,
-            owner=owner,
+            owner=fixed_part.owner,
             state=SubmissionState((state or b"").decode()),
-            created_at=created_at,
+            created_at=fixed_part.created_at,
             updated_at=float(at or b""),
             reason=None if reason is None else reason.decode(),
             successor=None if successor is None else successor.decode(),
             effective=None if effective is None else effective.decode(),
+            event_id=fixed_part.event_id,
+            required=required,
         )
     except (ValueError, msgspec.DecodeError) as error:
         raise SenselessAnswer from error

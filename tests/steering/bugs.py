@@ -188,56 +188,6 @@ def the_latest_response_is_steered(original: Any) -> Any:
     return lambda self, _: next(reversed(self._targets.values()), None)
 
 
-@BUGS.plant(Ledger, "open")
-def what_waited_for_a_successor_does_not_stop_it(original: Any) -> Any:
-    return lambda self, target, carried=(): original(self, target, carried)[:0]
-
-
-@BUGS.plant(Ledger, "open")
-def what_waited_for_a_successor_is_lost(original: Any) -> Any:
-    def opened(self: Ledger, target: Target, carried: Any = ()) -> Any:
-        waited = original(self, target, carried)
-        target.waiting = []
-        return waited[:0]
-
-    return opened
-
-
-@BUGS.plant(Ledger, "forgo")
-def a_refused_successor_swallows_what_waited_for_it(original: Any) -> Any:
-    return lambda self, bound: [one for one in original(self, bound) if one in bound]
-
-
-@BUGS.plant(Ledger, "accept")
-def what_a_steer_was_taken_for_is_not_told(original: Any) -> Any:
-    def accept(self: Ledger, submission: Submission) -> None:
-        original(self, submission)
-        submission.effective = None
-
-    return accept
-
-
-@BUGS.plant(Ledger, "submit")
-def a_late_steer_is_refused(original: Any) -> Any:
-    def submit(self: Ledger, steer_id: str, target: Target, *args: Any) -> Any:
-        ledger._check_open(target)
-        return original(self, steer_id, target, *args)
-
-    return submit
-
-
-@BUGS.plant(Desk, "_record")
-def a_record_names_the_live_end(original: Any) -> Any:
-    def record(self: Desk, submission: Submission) -> Any:
-        named, submission.named = submission.named, submission.of
-        try:
-            return original(self, submission)
-        finally:
-            submission.named = named
-
-    return record
-
-
 @BUGS.plant(Output, "can_stop")
 def everything_is_cut(original: Any) -> Any:
     return lambda self: True

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from tests.steering.actions import ACTIONS, ENDS
 from tests.steering.backend import Backend, Body, texts_of
-from tests.steering.rules import ACTIONS, ENDS, Rules
+from tests.steering.rules import Rules
 from tests.steering.stage import Stage
 from tests.support.events import response
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
@@ -11,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from lanes.errors import UpstreamFault
 from tests.machines import plays
+from tests.steering.actions import ACTIONS, ENDS, ITEMS, LANES
 from tests.steering.plays import PLAYS
 from tests.steering.stage import Stage
 from tests.steering.truth import Told, Truth, stillborn
@@ -20,25 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.steering.plays import Action, Play
-
-LANES = (None, "a", "b")
-ITEMS = ("message", "message", "message", "reason", "sealed", "call", "custom", "hosted")
-ENDS = (*(None,) * 30, "drain", "stop", "leave", "leave")
-ENDINGS = ("completed", "completed", "incomplete", "incomplete", "failed", "cut off")
-ACTIONS: list[Action] = [
-    *product(("create",) * 4, range(2), LANES),
-    *product(("fork",), range(3), LANES),
-    *product(("follow",) * 3, range(3), (0, 1)),
-    *product(("steer",) * 8, range(3), ("text", "text", "parts")),
-    *product(("late",) * 4, range(3), ("text", "parts")),
-    *product(("store",) * 8, range(2), ("ok", "ok", "ok", "failed", "applied")),
-    *product(("store trouble",), range(1), ("failed", "applied")),
-    *product(("answer",) * 6, range(2), ("ok", "ok", "ok", "ok", "refuse")),
-    *product(("go on",) * 10, range(2), ITEMS),
-    *product(("close item",) * 2, range(2), (None,)),
-    *product(("end",) * 4, range(2), ENDINGS),
-    *product(("cancel",), range(3), ("running", "running", "any", "lane", "lane", "only")),
-]
 
 
 class Rules(RuleBasedStateMachine):
@@ -109,6 +90,7 @@ class Rules(RuleBasedStateMachine):
             "follow": lambda: self.follow(pick, own_lane=how == 0),
             "steer": lambda: self.steer(pick, how),
             "late": lambda: self.steer(pick, how, late=True),
+            "again": lambda: self.again(pick, how),
             "cancel": lambda: self.cancel(pick, how),
             "store": lambda: store.answer(pick, how),
             "store trouble": lambda: store.trouble.append(how),
@@ -127,6 +109,7 @@ class Rules(RuleBasedStateMachine):
         self.truth.asked.setdefault(lane, []).append((text, parent))
         if parent is not None:
             frame["previous_response_id"] = parent
+        self.truth.unread = text
         self.stage.send({**frame, **where, "metadata": metadata})
 
     def follow(self, pick: int, *, own_lane: bool) -> None:
@@ -148,12 +131,33 @@ class Rules(RuleBasedStateMachine):
         self.count += 1
         text, target = f"s-{self.count}", names[-1 - pick % len(names)]
         parts = [{"role": "user", "content": [{"type": "input_text", "text": text}]}]
-        value: Any = text if how == "text" else parts
-        told = Told(text, target, value)
+        value: Any = parts if how == "parts" else text
+        told = Told(text, target, value, f"e-{text}" if how == "keyed" else None)
         self.truth.sent.append(told)
-        self.stage.send({"type": "response.steer", "previous_response_id": target, "input": value})
+        self.send(told)
         self.turn(3)
         told.in_time = target in self.truth.running and not self.truth.drained
+
+    def send(self, told: Told) -> None:
+        assert self.stage is not None
+        keyed = {} if told.event_id is None else {"event_id": told.event_id}
+        named = {"previous_response_id": told.target, "input": told.value}
+        self.stage.send({"type": "response.steer", **named, **keyed})
+
+    def again(self, pick: int, how: str) -> None:
+        """A steer is sent again, as it was or with another input."""
+        keyed = [told for told in self.truth.sent if told.event_id is not None]
+        if not keyed:
+            return
+        told = keyed[-1 - pick % len(keyed)]
+        if how == "other":
+            self.count += 1
+            text = f"s-{self.count}"
+            told = Told(text, told.target, text, told.event_id)
+            self.truth.sent.append(told)
+        else:
+            told.again += 1
+        self.send(told)
 
     def cancel(self, pick: int, how: str) -> None:
         """A response that runs, any, all on a lane, or what runs alone."""
@@ -208,6 +212,7 @@ class Rules(RuleBasedStateMachine):
         self.truth.stillborn = stillborn(events)
         for event in events:
             self.truth.hear(event)
+        self.truth.unread = None
 
     def stop(self) -> None:
         """The gateway stops, and no time is left for what runs."""

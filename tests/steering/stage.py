@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from gateway.client.connection import ClientConnection
+from gateway.client.options import ConnectionOptions
 from gateway.config.settings import Settings
 from lanes.quota import NO_LIMITS
 from steering.clerk import Clerk
@@ -120,6 +121,7 @@ class Stage(logging.Handler):
         #: What became of each submission when it was committed; events do not tell it of all.
         self.committed: dict[str, str | None] = {}
         self._settle, self._clerk.settle = self._clerk.settle, self._note  # type: ignore[method-assign]
+        self.judge.steers.repeats = True
         self.judge.steers.successor_of = self.committed.get
         self._tasks = [self.loop.create_task(self._clerk.run())]
         self._serving = self.loop.create_task(self._serve())
@@ -144,6 +146,7 @@ class Stage(logging.Handler):
             {},
             None,
             NO_LIMITS,
+            options=ConnectionOptions(steering=True),
         )
         await self.connection.serve(self._inbox.get)
 

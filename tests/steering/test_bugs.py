@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.steering.bugs import BUGS
+from tests.steering import bugs, follow_bugs
 
 if TYPE_CHECKING:
     from tests.machines.bugs import Bug
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(300)
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+@pytest.mark.parametrize("bug", [*bugs.BUGS, *follow_bugs.BUGS], ids=lambda bug: bug.name)
 def test_the_rules_catch(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     original = getattr(bug.owner, bug.attribute)
     monkeypatch.setattr(bug.owner, bug.attribute, bug.mutate(original))

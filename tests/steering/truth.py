@@ -20,14 +20,19 @@ _CALLS = {"function_call", "custom_tool_call"}
 
 @dataclass
 class Told:
-    """One response.steer that was sent; `in_time`: its response was running still, a turn later."""
+    """One response.steer that was sent; `in_time`: its response was running still, a turn later.
+
+    `again` counts how often it was sent again and was not answered yet.
+    """
 
     text: str
     target: str
     value: Any
+    event_id: str | None = None
     in_time: bool = False
     id: str | None = None
     verdict: str | None = None
+    again: int = 0
 
 
 @dataclass
@@ -56,6 +61,10 @@ class Truth:
     #: Responses that are over, and how.
     over: dict[str, str] = field(default_factory=dict)
     drained: bool = False
+    #: The steers that the client was told are pending.
+    pended: set[str] = field(default_factory=set)
+    #: The create that is on its way to the gateway, which may speak first.
+    unread: str | None = None
 
     @property
     def running(self) -> list[str]:
@@ -129,11 +138,22 @@ class Truth:
 
     def _accepted(self, event: Event) -> None:
         steer = event["steer"]
-        unheard = [t for t in self.sent if t.target == steer["previous_response_id"] and not t.id]
-        told = next(t for t in unheard if t.verdict is None)
-        told.id = steer["id"]
-        assert self.stage.store.written(told.id) is not None, "accepted, but not written"
-        assert self.stage.store.written(told.id).input == _json(told.value)  # type: ignore[union-attr]
+        record = self.stage.store.written(steer["id"])
+        assert record is not None, "accepted, but not written"
+        [told] = [t for t in self.sent if _json(t.value) == record.input]
+        assert (told.target, told.event_id) == (record.target, record.event_id)
+        if told.id is not None or told.verdict is not None:
+            assert told.again > 0, "accepted twice"
+            told.again -= 1
+        if told.id is not None:
+            assert told.id == steer["id"], "sent again, and counted twice"
+            return
+        unheard = [t for t in self.sent if t.target == told.target and not t.id]
+        first = next((t for t in unheard if t.verdict is None), None)
+        assert told.again or told.verdict or told is first, "not in order"
+        others = [t for t in self.sent if told.event_id and t.event_id == told.event_id]
+        assert not any(t.id for t in others if t is not told), "a key that is taken"
+        told.id, told.verdict = steer["id"], None
         lane = event.get("stream_id")
         live = self.live(told.target)
         assert steer.get("effective_response_id", live) == live, "not the live end"
@@ -146,7 +166,16 @@ class Truth:
         [told] = [t for t in self.sent if t.value == steer["input"]]
         target = self._target(told)
         assert target == steer["previous_response_id"]
-        assert told.verdict is None, "two verdicts"
+        if told.id is None and told.verdict is not None:
+            assert told.again > 0, "two verdicts"
+            told.again, told.in_time = told.again - 1, False
+        elif told.verdict is not None:
+            assert told.event_id, "two verdicts"
+            assert told.verdict == code
+            return
+        if code == "invalid_input":
+            same = [t for t in self.sent if t.event_id and t.event_id == told.event_id]
+            assert len(same) > 1, "its own key"
         assert told.id in (None, steer.get("id"))
         told.verdict = code
         live = self.live(told.target)
@@ -170,7 +199,11 @@ class Truth:
     def _pending(self, event: Event, lane: str | None) -> None:
         target = event["steer"]["previous_response_id"]
         assert target in self.owing
-        waiting = [parent for _, parent in self.asked.get(lane, ())]
+        if event["steer"]["id"] in self.pended:
+            return  # told again
+        self.pended.add(event["steer"]["id"])
+        asked = self.asked.get(lane, ())
+        waiting = [parent for text, parent in asked if text != self.unread]
         assert target not in waiting, "pending, though the client's create is here"
 
     def check(self) -> None:
@@ -201,6 +234,7 @@ class Truth:
         for told in self.sent:
             fate = self._fate(told)
             if not left:
+                assert told.again == 0, "sent again, and not answered"
                 assert fate is not None or self._waits(told), f"no verdict on {told}"
                 continue
             record = self.stage.store.written(told.id) if told.id else None

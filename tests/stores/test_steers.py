@@ -197,3 +197,65 @@ async def test_many_callers_at_once(place: StorePlace) -> None:
             group.start_soon(call, n)
     stored = await store.of_response("key", target)
     assert [r.id for r in stored] == [r.id for r in records]
+
+
+async def test_what_was_taken_for_another_response_is_listed_under_both(place: StorePlace) -> None:
+    store = await place.store()
+    named, first, second = response(), response(), response()
+    direct = record(first, 1.0)
+    early, late = record(named, 2.0, effective=first), record(named, 3.0)
+    for written in (direct, early, late):
+        await store.append(written)
+    assert await store.of_response("key", named) == [early, late]
+    assert await store.of_response("key", first) == [direct, early]
+    # It is noted whatever state a record is in, and the last word counts.
+    place.clock.now += 1
+    for effective in (first, second):
+        verdict = Verdict(named, [late.id], SubmissionState.ACCEPTED, effective=effective)
+        await store.settle(verdict)
+    moved = replace(late, effective=second)
+    assert await store.get("key", late.id) == moved
+    assert await store.of_response("key", first) == [direct, early]
+    assert await store.of_response("key", second) == [moved]
+    assert await store.of_response("key", named) == [early, moved]
+    assert await store.of_response("other", second) == []
+
+
+async def test_those_taken_for_a_response_become_orphans_with_their_owner(
+    place: StorePlace,
+) -> None:
+    mine, theirs = await place.store(), await place.store("they")
+    named, effective = response(), response()
+    written = record(named, owner="they", effective=effective)
+    await theirs.append(written)
+    await place.leave("they")
+    [dropped] = await mine.of_response("key", effective)
+    assert (dropped.id, dropped.state, dropped.reason) == (written.id, "dropped", OWNER_GONE)
+
+
+async def test_an_early_end_says_what_it_was_taken_for(place: StorePlace) -> None:
+    store = await place.store()
+    written, effective = record(response()), response()
+    end = Verdict(written.target, [written.id], SubmissionState.FAILED, "r", effective=effective)
+    await store.settle(end)
+    await store.append(written)
+    [kept] = await store.of_response("key", effective)
+    assert (kept.id, kept.state, kept.effective) == (written.id, "failed", effective)
+
+
+async def test_its_own_name_and_what_it_waits_for_are_kept(place: StorePlace) -> None:
+    store = await place.store()
+    written = record(response(), event_id="e.1")
+    await store.append(written)
+    assert await store.get("key", written.id) == written
+    place.clock.now += 1
+    stubs = b'[{"type":"function_call_output"}]'
+    verdict = Verdict(written.target, [written.id], SubmissionState.PENDING, required=stubs)
+    await store.settle(verdict)
+    pending = replace(
+        written,
+        state=SubmissionState.PENDING,
+        updated_at=place.clock.now,
+        required=stubs,
+    )
+    assert await store.get("key", written.id) == pending

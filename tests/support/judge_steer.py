@@ -45,6 +45,7 @@ class JudgedSteer:
     maybe: bool = False
     successor: str | None = None
     input: Any = None
+    named: str | None = None
 
 
 def is_cancelled(event: Event) -> bool:
@@ -62,6 +63,8 @@ class SteerJudge:
 
     def __init__(self) -> None:
         self.steers: dict[str, JudgedSteer] = {}
+        #: Whether steers may be sent again, and are answered again then.
+        self.repeats = False
         #: Says what a steer was committed to, where somebody knows more than the events tell.
         self.successor_of: Callable[[str], str | None] | None = None
         self._cancelled: set[str] = set()
@@ -135,17 +138,21 @@ class SteerJudge:
     def _accepted(self, event: Event, target: ResponseJudge | None) -> None:
         told = event["steer"]
         name, of = told["id"], told.get("effective_response_id", told["previous_response_id"])
+        if self.repeats and name in self.steers:
+            claim(self.steers[name].named == told["previous_response_id"], "another name", event)
+            return
         claim(name not in self.steers, "accepted twice", event)
         claim(of not in self._cancelled, "accepted, though it was cancelled", event)
         assert target is not None
         known = "effective_response_id" in told
         waited = target.terminal is not None and not known
         claim(not known or of != target.id, "effective is another one", event)
-        self.steers[name] = JudgedSteer(name, of, Fate.ACCEPTED, waited)
+        self.steers[name] = JudgedSteer(name, of, Fate.ACCEPTED, waited, named=target.id)
 
     def _pending(self, event: Event, _: ResponseJudge | None) -> None:
         steer = self._settled(event["steer"])
-        claim(steer is not None and steer.fate is Fate.ACCEPTED, "pending, not accepted", event)
+        fates = (Fate.ACCEPTED, Fate.PENDING) if self.repeats else (Fate.ACCEPTED,)
+        claim(steer is not None and steer.fate in fates, "pending, not accepted", event)
         assert steer is not None
         of = event["steer"]["previous_response_id"]
         claim(steer.target == of, "pending for another response", event)
@@ -159,6 +166,9 @@ class SteerJudge:
         self._settled(told)
         target = told["previous_response_id"]
         steer = self.steers.setdefault(told["id"], JudgedSteer(told["id"], target, Fate.ACCEPTED))
+        if self.repeats and steer.fate is Fate.FAILED:
+            claim(steer.input == told["input"], "another input", event)
+            return
         claim(steer.fate in _QUEUED, f"failed, but it was {steer.fate} before", event)
         claim(steer.target == target, "the steer of another response", event)
         steer.fate, steer.input = Fate.FAILED, told["input"]
