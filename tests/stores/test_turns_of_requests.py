@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 OWN = {
     *("Lease._set", "Lease.release", "StoreWatch._infos", "StoreWatch._probe"),
     *("RedisBackgroundStore.asked_to_cancel", "RedisSealingKeyStore.get_or_put"),
-    "RedisSteerStore.settle",
+    "RedisSteerStore.settle.<locals>.ask",
 }
 
 
