@@ -190,6 +190,11 @@ async def followed(port: int) -> None:
         number = seen[-1]["sequence_number"]
         options = {"params": {"stream": True, "starting_after": number}}
         rest = await client.events("GET", path, number + 1, **options)
+        if rest.answer.status_code != 200:
+            told = (await rest.answer.aread()).decode()
+            raise WrongAnswer(
+                f"to follow after {number} is {rest.answer.status_code}, {told[:300]}"
+            )
         seen += await rest.read(1 << 20)
         last = seen[-1]["type"]
         _expect(last.removeprefix("response.") in _ENDS, "the last event is", last)
