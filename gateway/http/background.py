@@ -116,6 +116,10 @@ class BackgroundResponses:
         await run.log.over.wait()
         return run.log.response
 
+    def forget(self, run: BackgroundRun) -> None:
+        """Find a response no more that was deleted, though its end may not be written yet."""
+        self._runs.pop(run.name, None)
+
     async def _carry(self, run: BackgroundRun, create: Create) -> None:
         try:
             with self._running.running(run.worker):
@@ -150,7 +154,7 @@ class BackgroundResponses:
         try:
             await self._follow(run)
         finally:
-            del self._runs[run.name]
+            self._runs.pop(run.name, None)
 
     async def _follow(self, run: BackgroundRun) -> None:
         """Write what comes until the end."""

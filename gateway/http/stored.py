@@ -115,6 +115,8 @@ class StoredResponses:
                 await self._cancel_elsewhere(name)
         with translated():
             deleted = await self._store.delete(name)
+        if run is not None:
+            self.background.forget(run)
         if not await self._archive.delete(*name) and not deleted:
             raise missing(name.id)
         return _json(encode({"id": name.id, "object": "response", "deleted": True}))

@@ -213,6 +213,28 @@ async def test_deleted_while_it_runs() -> None:
             assert (await ask(stand, method, first["id"]))[0] == 404
 
 
+async def test_deleted_before_its_end_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = anyio.Event()
+    finish = background.BackgroundResponses._finish
+
+    async def late(self: Any, run: Any, written: int) -> None:
+        await asked.wait()
+        await finish(self, run, written)
+
+    monkeypatch.setattr(background.BackgroundResponses, "_finish", late)
+    async with standing() as stand:
+        first = await create(stand)
+        exchange = await stand.fake.next()
+        await begin(exchange)
+        assert (await ask(stand, "DELETE", first["id"]))[0] == 200
+        paths = (first["id"], f"{first['id']}?stream=true", f"{first['id']}/input_items")
+        statuses = [(await ask(stand, "GET", path))[0] for path in paths]
+        asked.set()
+        assert statuses == [404, 404, 404]
+        await hung_up(exchange)
+        assert (await ask(stand, "GET", first["id"]))[0] == 404
+
+
 async def test_of_another_key_it_is_not_there() -> None:
     async with standing(api_keys=("sk-one", "sk-two")) as stand:
         one, two = ({"authorization": f"Bearer sk-{name}"} for name in ("one", "two"))
