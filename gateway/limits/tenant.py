@@ -160,8 +160,9 @@ class TenantQuota:
         try:
             answer = await waiter
         except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled() and isinstance(waiter.result(), HeldSlot):
-                waiter.result().leave()  # type: ignore[union-attr]  # mypy forgets the line before
+            held = waiter.result() if waiter.done() and not waiter.cancelled() else None
+            if isinstance(held, HeldSlot):
+                held.leave()
             raise
         if isinstance(answer, Fault):
             raise answer
